@@ -59,7 +59,7 @@ def committed_records(bootstrap: str, topic: str, partitions: int) -> list[Found
 def left_open(bootstrap: str, topics: Sequence[str], partitions: int) -> str:
     """Transactions that are open, and partitions whose readers are held back; empty if none."""
     places = [TopicPartition(topic, each) for topic in topics for each in range(partitions)]
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         ongoing = admin.transactions.list_all(TransactionFilter(states=("Ongoing",)))
         held = [
             f"{each.topic}-{each.partition}"

@@ -120,7 +120,7 @@ class Run:
     def _live_and_die(self) -> None:
         assert self._node is not None
         bootstrap = self._node.bootstrap
-        with Admin(bootstrap) as admin:
+        with Admin(bootstrap=bootstrap) as admin:
             made = admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (SOURCE, TARGET)])
         assert not [each for each in made.values() if isinstance(each, Exception)], made
         rows = Input(bootstrap)

@@ -57,7 +57,7 @@ class Shop:
         arrived = list(itertools.islice(orders(SEED, ORDERS_PER_MINUTE), ORDERS))
         self.orders: list[Order] = [*arrived, closing_order(arrived)]
         create_topics(place)
-        with Admin(place.bootstrap) as admin:
+        with Admin(bootstrap=place.bootstrap) as admin:
             admin.create_topics([NewTopic(copy_topic(place), PARTITIONS, 1)])
         writer = Writer(place)
         writer.write_customers(self.customers)

@@ -214,7 +214,7 @@ def _check_killed(report: Report, place: Path) -> None:
     """The server is killed while batches are under way, and comes back."""
     mortal = _Mortal(place / "killed")
     try:
-        with Admin(mortal.server.bootstrap) as admin:
+        with Admin(bootstrap=mortal.server.bootstrap) as admin:
             partition = _topic(admin)
             identity = init_producer_id(admin.routes, None)
             writer = BatchWriter(admin.nodes, delivery_timeout_ms=120_000)
@@ -249,7 +249,7 @@ def _check_two_phase(report: Report, admin: Admin) -> None:
 def _kafka(place: Path, name: str, changes: Mapping[str, str]) -> Iterator[Admin]:
     with (
         running("kafka", place / name, changes=changes, clean=False) as server,
-        Admin(server.bootstrap) as admin,
+        Admin(bootstrap=server.bootstrap) as admin,
     ):
         yield admin
 

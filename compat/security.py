@@ -166,7 +166,7 @@ def _credentials(mechanism: str, password: str) -> dict[str, str]:
 
 def _add_scram_users(bootstrap: str) -> None:
     salt = secrets.token_bytes(16)
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         for mechanism, (number, hash_name) in SCRAM.items():
             salted = hashlib.pbkdf2_hmac(
                 hash_name, f"{mechanism}-secret".encode(), salt, ITERATIONS
@@ -189,7 +189,7 @@ def _works(bootstrap: str, properties: Mapping[str, str], topic: str) -> str:
     values = [secrets.token_bytes(20_000) for _ in range(50)]
     partition = TopicPartition(topic, 0)
     try:
-        with Admin(bootstrap, security=Security.from_properties(properties)) as admin:
+        with Admin(bootstrap=bootstrap, security=Security.from_properties(properties)) as admin:
             admin.create_topics([NewTopic(topic, partitions=1, replication_factor=1)])
             writer = BatchWriter(admin.nodes)
             for value in values:
@@ -290,7 +290,9 @@ def _check_sasl(report: Report, keys: Keys, ports: Mapping[str, int]) -> None:
 def _check_lifetime(report: Report, port: int) -> None:
     """A connection is replaced before the server would close it."""
     properties = {"security.protocol": "SASL_PLAINTEXT", **_credentials("PLAIN", "plain-secret")}
-    with Admin(f"localhost:{port}", security=Security.from_properties(properties)) as admin:
+    with Admin(
+        bootstrap=f"localhost:{port}", security=Security.from_properties(properties)
+    ) as admin:
         first = admin.nodes.any()
         until = time.monotonic() + 2 * LIFETIME_MS / 1000
         asked = 0

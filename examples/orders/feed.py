@@ -39,7 +39,7 @@ class FeedFailed(Exception):
 def create_topics(place: Place, replication_factor: int = 1) -> None:
     """Those that are there already stay as they are."""
     names = (place.orders, place.customers, place.revenue)
-    with Admin(place.bootstrap) as admin:
+    with Admin(bootstrap=place.bootstrap) as admin:
         wanted = [NewTopic(name, PARTITIONS, replication_factor) for name in names]
         for answer in admin.create_topics(wanted).values():
             if isinstance(answer, Exception) and not isinstance(answer, TopicAlreadyExists):

@@ -49,7 +49,7 @@ class Watch:
     def __init__(self, place: Place, queries: Sequence[StreamingQuery]) -> None:
         self._place = place
         self._queries = {query.name: query for query in queries}
-        self._admin = Admin(place.bootstrap)
+        self._admin = Admin(bootstrap=place.bootstrap)
         self._consumer = Consumer(
             {
                 "bootstrap.servers": place.bootstrap,

@@ -35,7 +35,7 @@ class KafkaError(Exception):
 
     @property
     def message(self) -> str:
-        """The message to or from the peer."""
+        """Return the message to or from the peer."""
         text = super().__str__() or type(self).summary()
         if len(text) <= MESSAGE_CHARACTERS_MAX:
             return text
@@ -43,7 +43,7 @@ class KafkaError(Exception):
 
     @property
     def next_step(self) -> str:
-        """The next step for a person; empty if unknown."""
+        """Return the next step for a person; empty if unknown."""
         from penstock.next_steps import NEXT_STEPS
 
         if self.own_step is not None:

@@ -40,8 +40,9 @@ def format_directories(
     skip_formatted: bool = False,
     levels: Mapping[str, int] | None = None,
 ) -> Formatted:
-    """FormatRefused if one is formatted already, unless those are to be skipped. `levels` are of
-    features that differ from those of a new cluster."""
+    """Format the directories of a node for a cluster. Raise FormatRefused if one is formatted
+    already, unless `skip_formatted`. `levels` are those of features that differ from a new
+    cluster."""
     world = RealWorld(group_access=config.group_access)
     disks: list[RealDisk] = []
     try:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from penstock.broker.background.background_tasks import BackgroundTasks
 from penstock.broker.broker import Broker
+from penstock.broker.coordinators.preload import preload_coordinators
 from penstock.broker.metadata.quorum_controller import QuorumController, SnapshotPolicy
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.broker.metadata.storage_format import (
@@ -72,8 +73,8 @@ class StartRefused(Exception):
 
 
 def _see_to_room(disk: Disk) -> None:
-    """A directory that is new gets some files first: one without room for them is offline, and the
-    node starts with the others."""
+    """Raise DiskFailed if a new directory has no room for its first files. Such a directory goes
+    offline, and the node starts with the others."""
     try:
         disk.put_now(ROOM_FILE, bytes(FIRST_FILES_BYTES))
     finally:
@@ -108,7 +109,7 @@ class PenstockNode:
         cluster_id: str | None = None,
         watch: Callable[[TaskProgress], None] | None = None,
     ) -> None:
-        """`watch` gets the progress of opening the logs."""
+        """Prepare a node; `watch` gets the progress of opening the logs."""
         self.world = world
         self._watch = watch
         self.config = config
@@ -235,7 +236,7 @@ class PenstockNode:
             _see_to_room(disk)
 
     def _reachable(self, host: str) -> str:
-        """A name under which others find this machine; an empty host means all its addresses."""
+        """Return the name under which others find this machine, for an empty host."""
         return host or self.world.network.host_name()
 
     def _make_metadata(self, properties: MetaProperties) -> QuorumController:
@@ -313,7 +314,7 @@ class PenstockNode:
             self._without_metrics = f"cannot {what}; this node serves none"
 
     def advertised(self, listener: BrokerListener) -> tuple[str, int]:
-        """Where clients of this listener are sent."""
+        """Return host and port to which clients of this listener are sent."""
         for said in self.config.advertised_listeners:
             if said.name == listener.name:
                 return self._reachable(said.host), said.port or listener.address[1]
@@ -368,7 +369,7 @@ class PenstockNode:
         metadata.submit(request, 0, lambda _result: None)
 
     def _registered(self, result: k62.BrokerRegistrationResponse | KafkaError) -> None:
-        """On the loop: the registration is committed, so the image is whole."""
+        """Load the partitions, once the registration is committed and the image is complete."""
         if isinstance(result, KafkaError) or result.error_code:
             self._give_up(f"the controller refused the registration of this node: {result}")
             return
@@ -377,7 +378,7 @@ class PenstockNode:
         self._load_on(load_partitions(self.broker))
 
     def _load_on(self, loading: Iterator[None]) -> None:
-        """A slice of it; then those are answered who ask the port for metrics how far it is."""
+        """Open logs for one slice, then let the loop answer requests for metrics."""
         if self._stopping:
             return
         clock = self.world.clock
@@ -666,6 +667,7 @@ def run_node(
                 node.metrics_address,
             )
         )
+        preload_coordinators(world)
 
     try:
         node.start(ready, world.loop.stop)

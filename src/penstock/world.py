@@ -68,7 +68,7 @@ class File(Protocol):
 
     @property
     def path(self) -> str:
-        """The path relative to the root of its Disk."""
+        """Return the path relative to the root of its Disk."""
         ...
 
     @property
@@ -132,7 +132,7 @@ class Disk(Protocol):
 
     @property
     def root(self) -> str:
-        """The name for people (an absolute path on a real disk)."""
+        """Return the name for people: an absolute path on a real disk."""
         ...
 
     def open(self, path: str, *, create: bool = False) -> File:
@@ -245,7 +245,7 @@ class Receiver(Protocol):
 
     @property
     def room(self) -> memoryview | None:
-        """The buffer for the next bytes, while a large frame is incomplete."""
+        """Return the buffer for the next bytes, while a large frame is incomplete."""
         ...
 
     def filled(self, size: int) -> None:
@@ -411,7 +411,7 @@ class Entropy(Protocol):
     def random_ms(self, low: int, high: int) -> int: ...
 
 
-# The lateness of timers: the bounds between the counts of `Vitals.late_counts`.
+# The lateness of timers: the bounds between the counts of `ProcessStats.late_counts`.
 LATE_BOUNDS_MS = (1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 1000.0)
 
 

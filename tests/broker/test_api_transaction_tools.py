@@ -163,3 +163,20 @@ def test_a_marker_for_offsets_in_a_partition_that_there_is_not_is_refused_likewi
     request.markers[0].topics[0].partition_indexes = [999]
     [answer] = asker.ask(request, 1).markers
     assert answer.topics[0].partitions[0].error_code == errors.UnknownTopicOrPartition.code
+
+
+@pytest.mark.parametrize("name", [None, CONSUMER_OFFSETS_TOPIC], ids=["records", "offsets"])
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (-1, -1), (7, -1), (-2, 0)])
+def test_a_marker_of_no_producer_writes_nothing(
+    asker: Asker, topic: str, name: str | None, producer_id: int, epoch: int
+) -> None:
+    txn = Txn(asker).begun()
+    txn.write(topic, b"a")
+    found_group(asker)
+    before = stable_end(asker, topic)
+    request = markers(txn, name or topic)
+    request.markers[0].producer_id, request.markers[0].producer_epoch = producer_id, epoch
+    [answer] = asker.ask(request, 1).markers
+    assert answer.topics[0].partitions[0].error_code == errors.UnknownServerError.code
+    txn.ended(committed=True)
+    assert stable_end(asker, topic) == before + 2  # the record and its marker

@@ -13,6 +13,7 @@ from penstock.broker.cleaner.dirty_ratio import (
 )
 from penstock.log.config import LogConfig
 from penstock.log.log import Log
+from penstock.log.recovery import open_log
 from penstock.testing.sim.disk import SimDisk, SimFile
 from penstock.wire.batch import ABORT_MARKER, Record, build_batch, check_produced
 from penstock.world import Cold
@@ -185,7 +186,7 @@ def restarted(segments: int) -> tuple[Log, CountedDisk]:
     assert isinstance(before.disk, SimDisk)
     for path, data in before.disk.files().items():
         disk.put(path, data)
-    log = Log.open(disk, "t-0", LAGS, now_ms=NOW_MS, clean=True)
+    log = open_log(disk, "t-0", LAGS, now_ms=NOW_MS, clean=True)
     disk.opened = 0
     return log, disk
 

@@ -141,3 +141,18 @@ def test_a_partition_that_is_still_being_made_has_no_leader(
     bench.settle()
     (answer,) = ask(bench, METADATA, metadata("a"))
     assert [each.error_code for each in answer.topics[0].partitions] == [0, 0]
+
+
+def test_a_topic_that_is_made_while_its_answer_is_written_is_unknown_in_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topics = bench.broker.auto_topics.create
+
+    def create_slowly(names: list[str]) -> None:
+        create_topics(names)
+        bench.settle(1_000)  # the slices of the answer come after that
+
+    monkeypatch.setattr(bench.broker.auto_topics, "create", create_slowly)
+    (answer,) = ask(bench, METADATA, metadata("a"))
+    assert "a" in bench.broker.image.topics
+    assert [(each.error_code, each.partitions) for each in answer.topics] == [(UNKNOWN, [])]

@@ -1,10 +1,14 @@
 """No request holds up the loop: the largest requests of every API, by the work they do in a turn.
 
-Work is counted in calls, of Python and of C: the same on every machine.
+Work is counted in calls, of Python and of C: the same on every machine. Where one call of C may be
+long, the time of the processor is measured.
 """
 
+import gc
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -19,9 +23,25 @@ from penstock.controller.delta import Delta
 from penstock.coordinator.events import TopicsChanged
 from penstock.wire.apis import APIS, request_class
 from penstock.wire.frame import request_frame
+from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.wire.messages.k19_create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from penstock.wire.messages.k24_add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from penstock.wire.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 ITEMS = 12_000 if depth.WHOLE else 6_000
 CALLS_PER_TURN_MAX = 45_000  # some five milliseconds; few calls per element would be too many
+TURN_MS_MAX = 60.0  # of the processor: some three times the longest one
 TURNS_MAX = 20_000
 
 
@@ -32,6 +52,9 @@ class CountedTurns:
         self._bench = bench
         self._calls = 0
         self.most = 0
+
+    def _begin(self) -> None:
+        sys.setprofile(self._note)
 
     def _note(self, _frame: FrameType, event: str, _argument: Any) -> None:
         if event in ("call", "c_call"):
@@ -48,7 +71,7 @@ class CountedTurns:
         frame = request_frame(request.api_key, request.version, 1, "test", request.message)
         before = sys.getprofile()
         self._bench.world.end_turn = self._turn_ended  # type: ignore[method-assign]
-        sys.setprofile(self._note)
+        self._begin()
         try:
             self._bench.receive(connection, frame)
             for _ in range(TURNS_MAX):
@@ -67,6 +90,22 @@ def bench() -> Bench:
     made = Bench({"auto.create.topics.enable": "false"})
     made.create_topic(TOPIC, 1_000)
     return made
+
+
+@pytest.fixture
+def _no_collections() -> Iterator[None]:
+    """Keep the collector away: a collection visits the objects of all tests."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture(scope="module")
+def group_bench(bench: Bench) -> Bench:
+    for name in ("__consumer_offsets", "__transaction_state"):
+        bench.create_topic(name, 5)
+    bench.settle()
+    return bench
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +142,97 @@ def test_a_long_list_takes_no_turn_for_itself(
     counted = CountedTurns(bench)
     assert counted.ask(large(key, version, path, ITEMS, equal=equal))
     assert counted.most <= CALLS_PER_TURN_MAX
+
+
+class TimedTurns(CountedTurns):
+    """Measures the processor time of each turn: one call of C may be long."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._began_s = 0.0
+        self.longest_ms = 0.0
+
+    def _begin(self) -> None:
+        self._began_s = time.thread_time()
+
+    def _turn_ended(self) -> None:
+        super()._turn_ended()
+        turn_s = time.thread_time() - self._began_s
+        self.longest_ms = max(self.longest_ms, turn_s * 1_000)
+        self._begin()
+
+
+PAIRS = ",".join(f"{number % 10}:{number % 7}" for number in range(8_000))
+THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+MANY = 500_000
+
+
+def _topics_with_long_lists() -> CreateTopicsRequest:
+    configs = [CreatableTopicConfig(name=name, value=PAIRS) for name in THROTTLED]
+    topics = [
+        CreatableTopic(name=f"new-{number}", num_partitions=1, replication_factor=1)
+        for number in range(4)
+    ]
+    for topic in topics:
+        topic.configs = configs
+    return CreateTopicsRequest(topics=topics, timeout_ms=30_000, validate_only=True)
+
+
+def _unknown_settings() -> DescribeConfigsRequest:
+    names = [f"key-{number}" for number in range(MANY)]
+    topic = DescribeConfigsResource(resource_type=2, resource_name=TOPIC, configuration_keys=names)
+    return DescribeConfigsRequest(resources=[topic])
+
+
+def _absent_partitions() -> AddPartitionsToTxnRequest:
+    topic = AddPartitionsToTxnTopic(name=TOPIC, partitions=list(range(2 * MANY)))
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="a",
+        v3_and_below_producer_id=1,
+        v3_and_below_topics=[topic],
+    )
+
+
+def _subscription(names: int) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=f"names-{names}",
+        member_id="member",
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=[f"name-{number}" for number in range(names)],
+        topic_partitions=[],
+    )
+
+
+def _long_metadata() -> JoinGroupRequest:
+    topics = b"".join(b"\0\6%06d" % number for number in range(100_000))
+    metadata = b"\0\1" + (100_000).to_bytes(4) + topics + bytes(8)
+    return JoinGroupRequest(
+        group_id="long metadata",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+
+
+@pytest.mark.usefixtures("_no_collections")
+@pytest.mark.parametrize(
+    ("key", "version", "make"),
+    [
+        pytest.param(19, 7, _topics_with_long_lists, id="settings with long lists"),
+        pytest.param(32, 4, _unknown_settings, id="many names of settings"),
+        pytest.param(24, 3, _absent_partitions, id="many partitions for a transaction"),
+        pytest.param(68, 1, partial(_subscription, 25_000), id="many subscribed topics"),
+        pytest.param(68, 1, partial(_subscription, 100_000), id="too many subscribed topics"),
+        pytest.param(11, 3, _long_metadata, id="long metadata of a member"),
+    ],
+)
+def test_a_long_value_takes_no_turn_for_itself(
+    group_bench: Bench, key: int, version: int, make: Callable[[], Any]
+) -> None:
+    timed = TimedTurns(group_bench)
+    assert timed.ask(Large(key, version, (), make()))
+    assert timed.longest_ms <= TURN_MS_MAX
 
 
 def test_groups_hear_of_topics_made_in_one_turn_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_the_script_for_a_shell_is_printed(shell: str) -> None:
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """A cluster with topics and a group, in two namespaces."""
-    with Cluster() as cluster, Admin(cluster.bootstrap) as admin:
+    with Cluster() as cluster, Admin(bootstrap=cluster.bootstrap) as admin:
         names = ("orders", "orders-old", "clicks", "dev.orders-new")
         admin.create_topics([NewTopic(name) for name in names])
         admin.groups.commit("billing", {TopicPartition("orders", 0): 0})

@@ -1,6 +1,9 @@
-"""`penstock config explain`, which needs no server."""
+"""`penstock config explain` and wrong arguments of `config set`, which need no server."""
 
+import pytest
 from cli_running import run
+
+from penstock.cli.terminal.output import ExitCode
 
 
 def test_a_topic_key_names_the_broker_keys_behind_it() -> None:
@@ -42,3 +45,17 @@ def test_a_key_of_older_kafkas_gets_the_way_out() -> None:
     ran = run("config", "explain", "zookeeper.connect")
     assert ran.code == 1
     assert "there is no ZooKeeper here" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        (["orders", "retention.ms=1"], "retention.ms=1 --topic orders"),
+        (["retention.ms=1", "orders"], "retention.ms=1 --topic orders"),
+        (["orders"], "KEY=VALUE --topic orders"),
+    ],
+)
+def test_a_topic_among_the_keys_gets_the_right_order(said: list[str], right: str) -> None:
+    ran = run("config", "set", *said)
+    assert ran.code == ExitCode.USAGE
+    assert f"`penstock config set {right}`" in ran.err

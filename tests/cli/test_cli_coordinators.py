@@ -74,7 +74,7 @@ def test_a_coordinator_that_is_not_there_yet_is_asked_for_again() -> None:
         found("g", error=CoordinatorNotAvailable.code), found("g", node_id=99), found("g")
     )
     answers = {10: finding, 42: InTurn(deleted())}
-    with ScriptedServer(answers) as server, Admin(server.bootstrap) as admin:
+    with ScriptedServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert admin.groups.delete(["g"]) == {"g": None}
     assert (len(server.requests(10)), len(server.requests(42))) == (3, 1)
 
@@ -84,7 +84,7 @@ def test_a_coordinator_that_loads_or_has_moved_is_asked_again(
     moving: type[NotCoordinator],
 ) -> None:
     answers = {42: InTurn(deleted(moving.code), deleted())}
-    with ScriptedServer(answers) as server, Admin(server.bootstrap) as admin:
+    with ScriptedServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert admin.groups.delete(["g"]) == {"g": None}
     assert len(server.requests(10)) == 2
 
@@ -92,7 +92,7 @@ def test_a_coordinator_that_loads_or_has_moved_is_asked_again(
 def test_a_coordinator_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, "RETRIES_MAX", 4)
     answers = {10: InTurn(found("g", error=CoordinatorNotAvailable.code)), 42: InTurn()}
-    with ScriptedServer(answers) as server, Admin(server.bootstrap) as admin:
+    with ScriptedServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         result = admin.groups.delete(["g"])["g"]
     assert isinstance(result, CoordinatorNotAvailable)
     assert len(server.requests(10)) == 4
@@ -103,7 +103,7 @@ def test_many_coordinators_are_found_with_one_question_or_one_each() -> None:
     for highest, questions in ({}, 1), ({10: 3}, 2):
         with (
             ScriptedServer({42: InTurn(none)}, highest=highest) as server,
-            Admin(server.bootstrap) as admin,
+            Admin(bootstrap=server.bootstrap) as admin,
         ):
             results = admin.groups.delete(["a", "b"])
         assert len(server.requests(10)) == questions
@@ -136,7 +136,7 @@ def test_a_group_that_is_not_of_the_new_kind_is_described_as_a_classic_one() -> 
     for highest in {}, {69: -1}:
         with (
             ScriptedServer(answers, highest=highest) as server,
-            Admin(server.bootstrap) as admin,
+            Admin(bootstrap=server.bootstrap) as admin,
         ):
             group = admin.groups.describe(["g"])["g"]
         assert isinstance(group, GroupDescription)
@@ -148,7 +148,10 @@ def test_a_group_that_is_not_of_the_new_kind_is_described_as_a_classic_one() -> 
 def test_a_dead_group_is_none() -> None:
     dead = k15.DescribedGroup(group_id="g", group_state="Dead")
     answers = {15: InTurn(k15.DescribeGroupsResponse(groups=[dead]))}
-    with ScriptedServer(answers, highest={15: 5}) as server, Admin(server.bootstrap) as admin:
+    with (
+        ScriptedServer(answers, highest={15: 5}) as server,
+        Admin(bootstrap=server.bootstrap) as admin,
+    ):
         assert isinstance(admin.groups.describe(["g"])["g"], GroupIdNotFound)
 
 
@@ -159,7 +162,7 @@ def test_an_assignment_that_nobody_can_read_is_empty(data: bytes) -> None:
         group_id="g", group_state="Stable", protocol_type="consumer", members=[member]
     )
     answers = {15: InTurn(k15.DescribeGroupsResponse(groups=[classic]))}
-    with ScriptedServer(answers) as server, Admin(server.bootstrap) as admin:
+    with ScriptedServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         group = admin.groups.describe(["g"])["g"]
     assert isinstance(group, GroupDescription)
     assert group.members[0].assigned == ()
@@ -180,21 +183,24 @@ def committed(offset: int, error: int = 0) -> k09.OffsetFetchResponse:
 def test_committed_offsets_are_asked_for_by_name_in_every_version(version: int) -> None:
     with (
         ScriptedServer({9: InTurn(committed(12))}, highest={9: version}) as server,
-        Admin(server.bootstrap) as admin,
+        Admin(bootstrap=server.bootstrap) as admin,
     ):
         offsets = admin.groups.offsets("g")
     assert {each: known.offset for each, known in offsets.items()} == {ORDERS: 12}
 
 
 def test_a_partition_without_a_committed_offset_is_left_out() -> None:
-    with ScriptedServer({9: InTurn(committed(-1))}) as server, Admin(server.bootstrap) as admin:
+    with (
+        ScriptedServer({9: InTurn(committed(-1))}) as server,
+        Admin(bootstrap=server.bootstrap) as admin,
+    ):
         assert admin.groups.offsets("g") == {}
 
 
 def test_offsets_inside_a_transaction_are_waited_for() -> None:
     unstable = committed(-1, UnstableOffsetCommit.code)
     answers = {9: InTurn(unstable, unstable, committed(5))}
-    with ScriptedServer(answers) as server, Admin(server.bootstrap) as admin:
+    with ScriptedServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert admin.groups.offsets("g", require_stable=True)[ORDERS].offset == 5
     assert [each.require_stable for each in server.requests(9)] == [True] * 3
 
@@ -206,7 +212,7 @@ def test_offsets_inside_a_transaction_that_does_not_end_are_given_up(
     answers = {9: InTurn(committed(-1, UnstableOffsetCommit.code))}
     with (
         ScriptedServer(answers) as server,
-        Admin(server.bootstrap) as admin,
+        Admin(bootstrap=server.bootstrap) as admin,
         pytest.raises(UnstableOffsetCommit),
     ):
         admin.groups.offsets("g", require_stable=True)
@@ -220,7 +226,7 @@ def test_offsets_are_committed_from_outside_the_group() -> None:
         )
 
     answers = {8: InTurn(answer(NotCoordinator.code), answer(0))}
-    with ScriptedServer(answers) as server, Admin(server.bootstrap) as admin:
+    with ScriptedServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert admin.groups.commit("g", {ORDERS: 7}) == {ORDERS: None}
     request = server.requests(8)[-1]
     assert (request.member_id, request.generation_id_or_member_epoch) == ("", -1)
@@ -232,7 +238,7 @@ def test_a_server_too_old_for_a_filter_is_not_asked_without_it() -> None:
     answers = {16: InTurn(k16.ListGroupsResponse()), 66: InTurn(k66.ListTransactionsResponse())}
     with (
         ScriptedServer(answers, highest={16: 3, 66: 0}) as server,
-        Admin(server.bootstrap) as admin,
+        Admin(bootstrap=server.bootstrap) as admin,
     ):
         assert admin.groups.list_all() == []
         assert admin.transactions.list_all(TransactionFilter()) == []
@@ -254,7 +260,7 @@ def test_a_broker_that_is_loading_is_asked_again_for_its_list() -> None:
             k16.ListGroupsResponse(groups=[group]),
         )
     }
-    with ScriptedServer(answers) as server, Admin(server.bootstrap) as admin:
+    with ScriptedServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         (listed,) = admin.groups.list_all()
     assert (listed.group_id, listed.type, listed.coordinator) == ("g", "classic", NODE)
 
@@ -263,7 +269,7 @@ def test_a_state_that_the_server_does_not_know_is_no_empty_list() -> None:
     answers = {66: InTurn(k66.ListTransactionsResponse(unknown_state_filters=["Odd"]))}
     with (
         ScriptedServer(answers) as server,
-        Admin(server.bootstrap) as admin,
+        Admin(bootstrap=server.bootstrap) as admin,
         pytest.raises(InvalidRequest, match="knows no state Odd"),
     ):
         admin.transactions.list_all(TransactionFilter(states=("Odd",)))
@@ -289,7 +295,7 @@ def test_producers_of_many_partitions_are_asked_in_slices() -> None:
 
     with (
         ScriptedServer({61: answer}, logs=dict.fromkeys(places, (0, 0))) as server,
-        Admin(server.bootstrap) as admin,
+        Admin(bootstrap=server.bootstrap) as admin,
     ):
         found_producers = admin.transactions.producers(places)
     assert len(found_producers) == 1001
@@ -305,7 +311,7 @@ def test_an_abort_is_one_marker_as_kafkas_own_tool_writes_it() -> None:
     answers = {27: InTurn(k27.WriteTxnMarkersResponse(markers=[done]))}
     with (
         ScriptedServer(answers, logs={ORDERS: (0, 9)}) as server,
-        Admin(server.bootstrap) as admin,
+        Admin(bootstrap=server.bootstrap) as admin,
     ):
         assert admin.transactions.abort(AbortMarker(ORDERS, 7, 3, 2)) is None
     (marker,) = server.requests(27)[0].markers

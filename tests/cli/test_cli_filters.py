@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cli.consume import filters
 from penstock.cli.consume.filters import parse_filter
 from penstock.cli.consume.record_view import RawRecord
 from penstock.cli.terminal.output import CommandFailed, ExitCode
@@ -99,3 +100,10 @@ def test_what_is_no_filter_is_refused_with_examples(text: str) -> None:
 def test_any_text_is_a_filter_or_is_refused(text: str) -> None:
     with contextlib.suppress(CommandFailed):
         assert parse_filter(text)(ORDER) in (True, False)
+
+
+def test_a_search_that_backtracks_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "SEARCH_SECONDS_MAX", 0.05)
+    slow = parse_filter("value~(a+)+b$")
+    with pytest.raises(CommandFailed, match="took longer than"):
+        slow(record(b"a" * 64))

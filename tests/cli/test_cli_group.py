@@ -115,7 +115,7 @@ def test_what_retention_has_removed_is_no_lag(cluster: Cluster, topic: str, grou
     from penstock.client.admin.blocking import Admin
     from penstock.model import TopicPartition
 
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         admin.delete_records({TopicPartition(topic, 0): 8})
     (described,) = as_json(cluster, "describe", group)
     row = described["partitions"][0]
@@ -149,7 +149,7 @@ def test_a_group_without_a_name_is_described_with_the_others(
     cluster: Cluster, topic: str, group: str
 ) -> None:
     """A commit makes one, as in Kafka."""
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         admin.groups.commit("", {TopicPartition(topic, 0): 3})
     ran = at(cluster, "describe", "--format", "json")
     assert ran.code == 0

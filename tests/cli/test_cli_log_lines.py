@@ -134,7 +134,7 @@ def test_a_level_that_is_none_names_those_there_are() -> None:
 
 def test_a_real_node_tells_what_it_opened(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
-        with Admin(node.bootstrap) as admin:
+        with Admin(bootstrap=node.bootstrap) as admin:
             admin.create_topics([NewTopic("t", partitions=3)])
         assert node.terminate()[0] == 0
     with NodeProcess(tmp_path / "data") as node:

@@ -48,7 +48,7 @@ def test_a_member_of_a_group_commits_what_it_printed_and_leaves(
     group = f"ended-by-{number.name}"
     ran = run("--bootstrap", cluster.bootstrap, "consume", "t", "--follow", "--group", group)
     assert (ran.code, ran.out) == (128 + number, "0\n1\n2\n")
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         described = admin.groups.describe([group])[group]
         committed = admin.groups.offsets_of([group])[group]
     assert not isinstance(described, KafkaError) and not isinstance(committed, KafkaError)
@@ -110,6 +110,6 @@ def test_what_was_printed_of_a_batch_before_a_signal_is_committed(
     monkeypatch.setattr(command, "printer_for", printing)
     where = ("--bootstrap", cluster.bootstrap)
     assert run(*where, "consume", "t", "--follow", "--group", "midway").code == 143
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         (committed,) = admin.groups.offsets("midway").values()
     assert committed.offset == 2

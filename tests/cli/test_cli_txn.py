@@ -56,7 +56,7 @@ def as_json(cluster: Cluster, *arguments: str) -> Any:
 
 def open_in(cluster: Cluster, topic: str, partition: int) -> list[int | None]:
     place = TopicPartition(topic, partition)
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         found = admin.transactions.producers([place])[place]
     assert isinstance(found, list)
     return [each.transaction_start for each in found]

@@ -83,7 +83,7 @@ def only_broker(admin: Admin) -> int:
 
 
 def a_topic_is_created_described_and_deleted(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         name = new_topic(admin, 3)
         described = admin.describe_topics([name])[name]
         assert isinstance(described, TopicDescription)
@@ -95,7 +95,7 @@ def a_topic_is_created_described_and_deleted(bootstrap: str) -> None:
 
 
 def pages_tell_eligible_leaders_too(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         names = [new_topic(admin, 3), new_topic(admin, 2)]
         missing = unused_name("missing")
         found = admin.describe_topic_partitions([*names, missing], page_partitions=2)
@@ -109,7 +109,7 @@ def pages_tell_eligible_leaders_too(bootstrap: str) -> None:
 
 
 def partitions_are_added_where_one_says(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         name, broker = new_topic(admin), only_broker(admin)
         grown = admin.create_partitions({name: 3}, assignments={name: [[broker], [broker]]})
         assert grown == {name: None}
@@ -121,7 +121,7 @@ def partitions_are_added_where_one_says(bootstrap: str) -> None:
 
 
 def keys_are_changed_one_by_one_or_all_at_once(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         topic = Resource(ResourceType.TOPIC, new_topic(admin))
         changes = [
             ConfigChange("retention.ms", Operation.SET, "5000"),
@@ -145,7 +145,7 @@ def _set_keys(admin: Admin, topic: Resource) -> dict[str, str | None]:
 
 
 def loggers_belong_to_one_broker(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         mine = Resource(ResourceType.BROKER_LOGGER, str(only_broker(admin)))
         other = Resource(ResourceType.BROKER_LOGGER, str(UNKNOWN_BROKER))
         found = admin.describe_configs([mine, other])
@@ -157,7 +157,7 @@ def loggers_belong_to_one_broker(bootstrap: str) -> None:
 
 
 def an_empty_partition_begins_and_ends_at_0(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         partition = TopicPartition(new_topic(admin), 0)
         missing = TopicPartition(partition.topic, 7)
         for place in (At.BEGINNING, At.END):
@@ -172,7 +172,7 @@ def an_empty_partition_begins_and_ends_at_0(bootstrap: str) -> None:
 
 
 def an_election_that_is_not_needed_says_so(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         partition = TopicPartition(new_topic(admin), 0)
         missing = TopicPartition(unused_name("missing"), 0)
         for election in Election:
@@ -183,7 +183,7 @@ def an_election_that_is_not_needed_says_so(bootstrap: str) -> None:
 
 
 def a_partition_may_be_reassigned_to_where_it_is(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         broker = only_broker(admin)
         partition = TopicPartition(new_topic(admin), 0)
         assert admin.reassignments.alter({partition: [broker]}) == {partition: None}
@@ -196,7 +196,7 @@ def a_partition_may_be_reassigned_to_where_it_is(bootstrap: str) -> None:
 
 
 def a_reassignment_that_cannot_be_is_refused(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         broker = only_broker(admin)
         topic = new_topic(admin)
         here, missing = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -223,7 +223,7 @@ def a_reassignment_that_cannot_be_is_refused(bootstrap: str) -> None:
 
 
 def a_broker_tells_what_is_in_its_directories(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         broker = only_broker(admin)
         partition = TopicPartition(new_topic(admin), 0)
         found = admin.log_dirs.describe([broker, UNKNOWN_BROKER], [partition])
@@ -246,7 +246,7 @@ def _directories(admin: Admin, broker: int, partition: TopicPartition) -> list[L
 
 
 def a_replica_moves_only_to_a_directory_that_there_is(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         broker = only_broker(admin)
         partition = TopicPartition(new_topic(admin), 0)
         [directory] = _directories(admin, broker, partition)
@@ -262,7 +262,7 @@ def a_replica_moves_only_to_a_directory_that_there_is(bootstrap: str) -> None:
 
 
 def the_quorum_has_a_leader_that_votes(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         quorum = admin.quorum.describe()
         [voter] = [each for each in quorum.voters if each.node_id == quorum.leader_id]
         assert quorum.high_watermark > 0 and quorum.leader_epoch > 0
@@ -270,7 +270,7 @@ def the_quorum_has_a_leader_that_votes(bootstrap: str) -> None:
 
 
 def features_are_told_and_guarded(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         levels = admin.features.describe()
         in_force = levels.finalized["metadata.version"].highest
         assert levels.supported["metadata.version"].highest >= in_force
@@ -282,7 +282,7 @@ def features_are_told_and_guarded(bootstrap: str) -> None:
 
 
 def each_broker_tells_its_versions(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         [(broker, told)] = admin.api_versions().items()
         assert broker.node_id == only_broker(admin)
         assert not isinstance(told, Exception), told
@@ -291,7 +291,7 @@ def each_broker_tells_its_versions(bootstrap: str) -> None:
 
 
 def the_only_broker_is_not_fenced(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         plain = admin.describe_cluster()
         whole = admin.describe_cluster(include_fenced=True)
         assert whole.brokers == plain.brokers
@@ -299,7 +299,7 @@ def the_only_broker_is_not_fenced(bootstrap: str) -> None:
 
 
 def a_broker_that_is_not_known_is_not_forgotten(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin, pytest.raises(errors.BrokerIdNotRegistered):
+    with Admin(bootstrap=bootstrap) as admin, pytest.raises(errors.BrokerIdNotRegistered):
         admin.unregister_broker(UNKNOWN_BROKER)
 
 
@@ -307,7 +307,7 @@ def a_broker_that_is_not_known_is_not_forgotten(bootstrap: str) -> None:
 
 
 def a_group_is_moved_and_deleted_from_outside(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         topic, group, other = new_topic(admin, 2), unused_name("group"), unused_name("group")
         p0, p1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
         committed: dict[TopicPartition, int | CommittedOffset] = {
@@ -352,7 +352,7 @@ def _member(admin: Admin, bootstrap: str, group: str, topic: str, **more: str) -
 
 
 def a_static_member_of_a_classic_group_is_told_and_removed(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         topic, group = new_topic(admin), unused_name("group")
         with _member(admin, bootstrap, group, topic, group_instance_id="one", client_id="c"):
             told = admin.groups.describe([group])[group]
@@ -369,7 +369,7 @@ def a_static_member_of_a_classic_group_is_told_and_removed(bootstrap: str) -> No
 
 
 def a_member_of_a_new_group_is_told_with_its_epochs(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         topic, group = new_topic(admin), unused_name("group")
         with _member(admin, bootstrap, group, topic, group_protocol="consumer"):
             told = admin.groups.describe([group])[group]
@@ -383,7 +383,7 @@ def a_member_of_a_new_group_is_told_with_its_epochs(bootstrap: str) -> None:
 
 
 def a_transactional_id_is_taken_away_from_its_producer(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         name = unused_name("transaction")
         first = admin.transactions.fence([name])[name]
         second = admin.transactions.fence([name])[name]
@@ -401,7 +401,7 @@ def a_transactional_id_is_taken_away_from_its_producer(bootstrap: str) -> None:
 def without_an_authorizer_acls_are_refused_one_by_one(bootstrap: str) -> None:
     acl = Acl(AclResourceType.TOPIC, "orders", "User:alice", AclOperation.READ)
     wanted = AclFilter(AclResourceType.TOPIC)
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         assert isinstance(admin.acls.create([acl])[acl], errors.SecurityDisabled)
         assert isinstance(admin.acls.delete([wanted])[wanted], errors.SecurityDisabled)
         with pytest.raises(errors.SecurityDisabled, match="No Authorizer is configured"):
@@ -415,7 +415,7 @@ def acls_are_kept_found_and_deleted(bootstrap: str) -> None:
     prefix = read._replace(resource_name="or", pattern_type=PatternType.PREFIXED)
     nameless = read._replace(resource_name="", resource_type=AclResourceType.CLUSTER)
     mine = AclFilter(principal=user)
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         made = admin.acls.create([read, every, prefix, nameless])
         assert [made[each] for each in (read, every, prefix)] == [None] * 3
         assert isinstance(made[nameless], errors.InvalidRequest)
@@ -431,7 +431,7 @@ def acls_are_kept_found_and_deleted(bootstrap: str) -> None:
 
 
 def quotas_are_kept_and_removed(bootstrap: str) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         entity = QuotaEntity.of({"user": unused_name("user"), "client-id": None})
         change = {entity: {"producer_byte_rate": 1000.0}}
         assert admin.quotas.alter(change) == {entity: None}
@@ -448,7 +448,7 @@ def quotas_are_kept_and_removed(bootstrap: str) -> None:
 
 def scram_credentials_are_kept_and_removed(bootstrap: str) -> None:
     sha_256, sha_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         user = unused_name("user")
         made = admin.scram.alter([ScramUpsertion(user, sha_512, "secret", iterations=8192)])
         assert made == {user: None}

@@ -3,12 +3,14 @@ Penstock does not serve yet. admin_facts.py has the facts, for other servers too
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from admin_facts import FACTS, Fact, new_topic, only_broker
 from admin_server import CLOSE, AdminServer
 
-from penstock import errors
+import penstock as aio
+from penstock import errors, sync
 from penstock.client.admin.access_values import QuotaEntity, ScramMechanism, ScramUpsertion
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import QuorumListener
@@ -61,12 +63,12 @@ def test_what_the_server_does_not_serve_is_said_with_its_name(
     own_cluster: Cluster, api: str, call: Callable[[Admin], object]
 ) -> None:
     unserved = pytest.raises(errors.UnsupportedVersion, match=f"does not serve {api}")
-    with Admin(own_cluster.bootstrap) as admin, unserved:
+    with Admin(bootstrap=own_cluster.bootstrap) as admin, unserved:
         call(admin)
 
 
 def test_the_running_broker_is_not_forgotten(own_cluster: Cluster) -> None:
-    with Admin(own_cluster.bootstrap) as admin:
+    with Admin(bootstrap=own_cluster.bootstrap) as admin:
         broker = only_broker(admin)
         with pytest.raises(errors.InvalidRequest, match="Stop it first"):
             admin.unregister_broker(broker)
@@ -102,7 +104,15 @@ def test_a_key_that_nobody_knows_is_refused() -> None:
 @pytest.mark.parametrize("address", ["", "no-port:", ":9092"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match=r"host:port|no address"):
-        Admin(address)
+        Admin(bootstrap=address)
+
+
+@pytest.mark.parametrize(
+    "client", [aio.Admin, aio.Producer, aio.Consumer, sync.Admin, sync.Producer, sync.Consumer]
+)
+def test_every_client_takes_its_address_by_name_only(client: Any) -> None:
+    with pytest.raises(SettingRefused, match=r"an address is said as bootstrap="):
+        client("127.0.0.1:9092")
 
 
 def test_without_an_address_there_is_no_admin() -> None:
@@ -122,12 +132,12 @@ def silent(key: int) -> Iterator[AdminServer]:
 
 def test_a_call_ends_when_its_time_is_over() -> None:
     late = pytest.raises(TimedOut, match="200 ms")
-    with silent(75) as server, Admin(server.bootstrap, api_timeout_s=0.2) as admin, late:
+    with silent(75) as server, Admin(bootstrap=server.bootstrap, api_timeout_s=0.2) as admin, late:
         admin.describe_topic_partitions(["orders"])
 
 
 def test_calls_inside_of_within_share_its_time() -> None:
-    with silent(75) as server, Admin(server.bootstrap) as admin, admin.within(0.15):
+    with silent(75) as server, Admin(bootstrap=server.bootstrap) as admin, admin.within(0.15):
         admin.describe_cluster()
         with pytest.raises(TimedOut, match="150 ms"):
             admin.describe_topic_partitions(["orders"])
@@ -135,7 +145,7 @@ def test_calls_inside_of_within_share_its_time() -> None:
 
 def test_a_request_ends_when_its_own_time_is_over() -> None:
     late = pytest.raises(CannotReach, match="no answer in time")
-    with silent(75) as server, Admin(server.bootstrap, timeout_s=0.1) as admin, late:
+    with silent(75) as server, Admin(bootstrap=server.bootstrap, timeout_s=0.1) as admin, late:
         admin.describe_topic_partitions(["orders"])
 
 
@@ -143,13 +153,16 @@ def test_retries_end_with_the_call() -> None:
     answer = k43.ElectLeadersResponse(error_code=errors.NotController.code)
     partition = TopicPartition("orders", 0)
     with AdminServer({43: lambda _: answer}) as server:
-        with Admin(server.bootstrap, api_timeout_s=0.25) as admin, pytest.raises(TimedOut):
+        with (
+            Admin(bootstrap=server.bootstrap, api_timeout_s=0.25) as admin,
+            pytest.raises(TimedOut),
+        ):
             admin.elect_leaders([partition])
         assert len(server.requests(43)) > 1
 
 
 def test_after_a_call_without_an_answer_the_next_one_has_one() -> None:
-    with silent(75) as server, Admin(server.bootstrap, api_timeout_s=0.2) as admin:
+    with silent(75) as server, Admin(bootstrap=server.bootstrap, api_timeout_s=0.2) as admin:
         with pytest.raises(TimedOut):
             admin.describe_topic_partitions(["orders"])
         server.answer(75, lambda _: k75.DescribeTopicPartitionsResponse())
@@ -161,21 +174,21 @@ def test_a_connection_that_the_server_has_closed_is_made_anew() -> None:
         server.answer(75, lambda _: k75.DescribeTopicPartitionsResponse())
         return CLOSE
 
-    with AdminServer({75: answer_once}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({75: answer_once}) as server, Admin(bootstrap=server.bootstrap) as admin:
         with pytest.raises(CannotReach):
             admin.describe_topic_partitions(["orders"])
         assert list(admin.describe_topic_partitions(["orders"])) == ["orders"]
 
 
 def test_a_restarted_node_is_connected_to_again() -> None:
-    with Cluster() as cluster, Admin(cluster.bootstrap) as admin:
+    with Cluster() as cluster, Admin(bootstrap=cluster.bootstrap) as admin:
         topic = new_topic(admin)
         cluster.restart()
         assert topic in [each.name for each in admin.list_topics()]
 
 
 def test_a_closed_admin_says_so(penstock_cluster: Cluster) -> None:
-    admin = Admin(penstock_cluster.bootstrap)
+    admin = Admin(bootstrap=penstock_cluster.bootstrap)
     admin.close()
     with pytest.raises(ClientClosed):
         admin.list_topics()
@@ -191,6 +204,6 @@ def test_a_cursor_that_does_not_move_ends_the_pages() -> None:
         topics=[k75.DescribeTopicPartitionsResponseTopic(name="orders")],
         next_cursor=k75.Cursor(topic_name="orders", partition_index=1),
     )
-    with AdminServer({75: lambda _: stuck}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({75: lambda _: stuck}) as server, Admin(bootstrap=server.bootstrap) as admin:
         admin.describe_topic_partitions(["orders"])
         assert len(server.requests(75)) == 2

@@ -88,7 +88,7 @@ def deleted(request: k31.DeleteAclsRequest) -> k31.DeleteAclsResponse:
 
 def test_acls_are_told_in_order_whatever_a_newer_server_adds() -> None:
     answer = described(resource("orders"), resource("a", PREFIXED), resource("x", kind=99))
-    with AdminServer({29: lambda _: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({29: lambda _: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         found = admin.acls.describe(AclFilter(principal=ALICE))
         [asked] = server.requests(29)
     assert found == [
@@ -106,7 +106,7 @@ def test_each_acl_has_a_result_of_its_own() -> None:
     ]
     nameless = Acl(TOPIC, "", ALICE, WRITE, AclPermission.DENY)
     answer = k30.CreateAclsResponse(results=results)
-    with AdminServer({30: lambda _: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({30: lambda _: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         found = admin.acls.create([MAY_READ, nameless])
         [asked] = server.requests(30)
     assert found[MAY_READ] is None
@@ -116,13 +116,13 @@ def test_each_acl_has_a_result_of_its_own() -> None:
 
 def test_an_acl_without_a_result_has_not_succeeded() -> None:
     answer = k30.CreateAclsResponse()
-    with AdminServer({30: lambda _: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({30: lambda _: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert isinstance(admin.acls.create([MAY_READ])[MAY_READ], errors.UnknownServerError)
 
 
 def test_a_filter_tells_what_it_has_deleted() -> None:
     wanted = AclFilter(TOPIC, None, ALICE, READ, AclPermission.ALLOW, pattern_type=LITERAL)
-    with AdminServer({31: deleted}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({31: deleted}) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert admin.acls.delete([wanted]) == {wanted: {MAY_READ: None}}
 
 
@@ -143,7 +143,7 @@ def test_a_filter_tells_what_it_has_deleted() -> None:
 def test_an_acl_is_about_names_of_its_namespace(said: Acl, made: tuple[str, PatternType]) -> None:
     answer = k30.CreateAclsResponse(results=[k30.AclCreationResult(error_message=None)])
     with AdminServer({30: lambda _: answer}) as server:
-        with Admin(server.bootstrap, namespace="dev.") as admin:
+        with Admin(bootstrap=server.bootstrap, namespace="dev.") as admin:
             assert admin.acls.create([said]) == {said: None}
         [[asked]] = [each.creations for each in server.requests(30)]
     assert (asked.resource_name, asked.resource_pattern_type) == made
@@ -160,7 +160,7 @@ def test_acls_of_others_are_hidden() -> None:
     )
     with (
         AdminServer({29: lambda _: answer}) as server,
-        Admin(server.bootstrap, namespace="dev.") as admin,
+        Admin(bootstrap=server.bootstrap, namespace="dev.") as admin,
     ):
         found = admin.acls.describe()
     assert [(each.resource_name, each.pattern_type) for each in found] == [
@@ -174,7 +174,7 @@ def test_a_filter_without_a_name_deletes_nothing_of_others() -> None:
     answer = described(resource("dev.orders"), resource("staging.orders"), resource("*"))
     everything = AclFilter()
     with AdminServer({29: lambda _: answer, 31: deleted}) as server:
-        with Admin(server.bootstrap, namespace="dev.") as admin:
+        with Admin(bootstrap=server.bootstrap, namespace="dev.") as admin:
             found = admin.acls.delete([everything])
         asked = [each for request in server.requests(31) for each in request.filters]
     assert found == {everything: {MAY_READ: None}}
@@ -186,7 +186,7 @@ def test_a_filter_without_a_name_deletes_nothing_of_others() -> None:
 def test_a_filter_that_finds_nothing_asks_for_nothing() -> None:
     answer = described(resource("staging.orders"))
     with AdminServer({29: lambda _: answer, 31: deleted}) as server:
-        with Admin(server.bootstrap, namespace="dev.") as admin:
+        with Admin(bootstrap=server.bootstrap, namespace="dev.") as admin:
             assert admin.acls.delete([AclFilter(TOPIC)]) == {AclFilter(TOPIC): {}}
         assert server.requests(31) == []
 
@@ -208,7 +208,7 @@ def test_quotas_are_asked_for_and_told_by_entity() -> None:
         ],
     )
     wanted = [QuotaFilter("user", QuotaMatch.EXACT, "alice"), QuotaFilter("client-id")]
-    with AdminServer({48: lambda _: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({48: lambda _: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         found = admin.quotas.describe(wanted, strict=True)
         [asked] = server.requests(48)
     entity = QuotaEntity.of({"user": "alice", "client-id": None})
@@ -236,7 +236,7 @@ def test_a_quota_is_set_or_removed_and_answered_by_entity() -> None:
 
     first = QuotaEntity.of({"user": "a", "client-id": "b"})
     second = QuotaEntity.of({"ip": None})
-    with AdminServer({49: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({49: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         found = admin.quotas.alter({first: {"x": 1.5, "y": None}, second: {"z": 2.0}})
         [asked] = server.requests(49)
     assert found[first] is None
@@ -256,7 +256,7 @@ def test_a_password_is_salted_here() -> None:
         ScramUpsertion("alice", ScramMechanism.SHA_256, "secret", 4096, b"salt"),
         ScramDeletion("alice", ScramMechanism.SHA_512),
     ]
-    with AdminServer({51: lambda _: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({51: lambda _: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert admin.scram.alter(changes) == {"alice": None}
         [asked] = server.requests(51)
     [upsertion] = asked.upsertions
@@ -269,7 +269,7 @@ def test_a_password_is_salted_here() -> None:
 def test_salts_are_drawn() -> None:
     answer = k51.AlterUserScramCredentialsResponse()
     change = ScramUpsertion("alice", ScramMechanism.SHA_512, "secret")
-    with AdminServer({51: lambda _: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({51: lambda _: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         for _ in range(2):
             told = admin.scram.alter([change])["alice"]
             assert isinstance(told, errors.UnknownServerError)  # it was not mentioned
@@ -288,7 +288,7 @@ def test_credentials_are_told_without_secrets() -> None:
             )
         ],
     )
-    with AdminServer({50: lambda _: answer}) as server, Admin(server.bootstrap) as admin:
+    with AdminServer({50: lambda _: answer}) as server, Admin(bootstrap=server.bootstrap) as admin:
         found = admin.scram.describe(["alice", "bob"])
         assert admin.scram.describe()["alice"] == found["alice"]
     assert found["alice"] == [ScramCredential(ScramMechanism.SHA_256, 4096)]
@@ -322,7 +322,7 @@ def test_a_token_is_made_renewed_told_and_expired() -> None:
         41: lambda _: k41.DescribeDelegationTokenResponse(tokens=[told]),
     }
     token = DelegationToken("t", alice, bob, 1, 2, 3, b"h", (bob,))
-    with AdminServer(answers) as server, Admin(server.bootstrap) as admin:
+    with AdminServer(answers) as server, Admin(bootstrap=server.bootstrap) as admin:
         assert admin.tokens.create([bob], owner=alice) == token
         assert admin.tokens.describe([alice]) == [token]
         assert admin.tokens.renew(b"h") == 9

@@ -51,20 +51,20 @@ def _compared(blocking: object, awaited: object) -> None:
 
 
 def test_the_two_admins_have_the_same_calls() -> None:
-    blocking, awaited = BlockingAdmin("127.0.0.1:1"), Admin("127.0.0.1:1")
+    blocking, awaited = BlockingAdmin(bootstrap="127.0.0.1:1"), Admin(bootstrap="127.0.0.1:1")
     _compared(blocking, awaited)
     assert inspect.signature(BlockingAdmin) == inspect.signature(Admin)
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_their_parts_have_the_same_calls(part: str) -> None:
-    blocking, awaited = BlockingAdmin("127.0.0.1:1"), Admin("127.0.0.1:1")
+    blocking, awaited = BlockingAdmin(bootstrap="127.0.0.1:1"), Admin(bootstrap="127.0.0.1:1")
     _compared(getattr(blocking, part), getattr(awaited, part))
 
 
 def test_a_topic_is_created_described_and_deleted(penstock_cluster: Cluster) -> None:
     async def story() -> None:
-        async with Admin(penstock_cluster.bootstrap) as client:
+        async with Admin(bootstrap=penstock_cluster.bootstrap) as client:
             name = unused_name("awaited")
             created = await client.create_topics([NewTopic(name, 2, 1)])
             assert not isinstance(created[name], errors.KafkaError)
@@ -79,7 +79,7 @@ def test_many_tasks_use_one_thread(penstock_cluster: Cluster) -> None:
     threads: set[int] = set()
 
     async def story() -> None:
-        async with Admin(penstock_cluster.bootstrap) as client:
+        async with Admin(bootstrap=penstock_cluster.bootstrap) as client:
             here = threading.get_ident()
             plain = client._blocking.nodes.refresh
 
@@ -104,7 +104,7 @@ async def _waits(server: AdminServer, client: Admin) -> "asyncio.Task[Any]":
 
 def test_a_cancelled_call_leaves_the_client_usable_at_once() -> None:
     async def story(server: AdminServer) -> None:
-        async with Admin(server.bootstrap) as client:
+        async with Admin(bootstrap=server.bootstrap) as client:
             task = await _waits(server, client)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -119,7 +119,7 @@ def test_a_cancelled_call_leaves_the_client_usable_at_once() -> None:
 
 def test_a_call_that_waits_for_its_turn_may_be_cancelled() -> None:
     async def story(server: AdminServer) -> None:
-        async with Admin(server.bootstrap) as client:
+        async with Admin(bootstrap=server.bootstrap) as client:
             first = await _waits(server, client)
             second = asyncio.create_task(client.list_topics())
             await asyncio.wait([second], timeout=0)  # it has begun
@@ -137,7 +137,7 @@ def test_a_call_that_waits_for_its_turn_may_be_cancelled() -> None:
 
 def test_asyncios_timeout_bounds_a_call() -> None:
     async def story(server: AdminServer) -> None:
-        async with Admin(server.bootstrap) as client:
+        async with Admin(bootstrap=server.bootstrap) as client:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await client.describe_topic_partitions(["orders"])
@@ -149,7 +149,7 @@ def test_asyncios_timeout_bounds_a_call() -> None:
 
 def test_its_own_limit_bounds_a_call() -> None:
     async def story(server: AdminServer) -> None:
-        async with Admin(server.bootstrap, api_timeout_s=0.15) as client:
+        async with Admin(bootstrap=server.bootstrap, api_timeout_s=0.15) as client:
             with pytest.raises(TimedOut, match="150 ms"):
                 await client.describe_topic_partitions(["orders"])
             assert await client.list_topics() == []
@@ -160,7 +160,7 @@ def test_its_own_limit_bounds_a_call() -> None:
 
 def test_closing_ends_what_is_under_way_and_what_waits() -> None:
     async def story(server: AdminServer) -> None:
-        client = Admin(server.bootstrap)
+        client = Admin(bootstrap=server.bootstrap)
         first = await _waits(server, client)
         second = asyncio.create_task(client.list_topics())
         await asyncio.wait([second], timeout=0)  # it has begun
@@ -179,7 +179,7 @@ def test_closing_ends_what_is_under_way_and_what_waits() -> None:
 
 def test_a_client_from_before_a_fork_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        client = Admin("127.0.0.1:1")
+        client = Admin(bootstrap="127.0.0.1:1")
         monkeypatch.setattr(os, "getpid", lambda: -1)
         with pytest.raises(UsedAfterFork):
             await client.list_topics()

@@ -20,7 +20,7 @@ def test_the_committed_face_is_fresh(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize(("attribute", "module", "name"), PARTS, ids=lambda each: each)
 def test_both_faces_of_a_part_have_the_same_methods(attribute: str, module: str, name: str) -> None:
-    admin = blocking.Admin("127.0.0.1:1")
+    admin = blocking.Admin(bootstrap="127.0.0.1:1")
     part = getattr(admin, attribute)
     assert type(part).__module__ == f"penstock.client.admin.{module}"
     assert public(type(part)) - {"limit"} == public(getattr(aio_parts, name))

@@ -44,9 +44,9 @@ def test_admin_takes_plain_pairs(penstock_cluster: ClusterLike, kind: Any) -> No
 
     async def story() -> dict[str, Any]:
         if kind is Admin:
-            async with Admin(penstock_cluster.bootstrap) as admin:
+            async with Admin(bootstrap=penstock_cluster.bootstrap) as admin:
                 return await facts(admin, topic, group)
-        with blocking.Admin(penstock_cluster.bootstrap) as admin:
+        with blocking.Admin(bootstrap=penstock_cluster.bootstrap) as admin:
             return await facts(admin, topic, group)
 
     found = run(story())
@@ -64,7 +64,7 @@ def test_admin_takes_plain_pairs(penstock_cluster: ClusterLike, kind: Any) -> No
 
 def test_an_abort_marker_takes_a_plain_pair(penstock_cluster: ClusterLike) -> None:
     pair: Any = (filled_topic(penstock_cluster, 1), 0)
-    with blocking.Admin(penstock_cluster.bootstrap) as admin:
+    with blocking.Admin(bootstrap=penstock_cluster.bootstrap) as admin:
         told = admin.transactions.abort(AbortMarker(pair, 77_777, 0, 0))
     assert told is None or isinstance(told, KafkaError)
 

@@ -55,15 +55,15 @@ make_consumer: Callable[..., Any] = blocking.Consumer
             "batches() takes no 'within_s'; it is called timeout_s, in seconds",
         ),
         (
-            lambda: blocking.Admin(NOWHERE).create_topics(["foo"]),  # type: ignore[list-item]
+            lambda: blocking.Admin(bootstrap=NOWHERE).create_topics(["foo"]),  # type: ignore[list-item]
             "create_topics() takes NewTopics, and 'foo' is none: create_topics([NewTopic('foo'",
         ),
         (
-            lambda: blocking.Admin(NOWHERE).delete_topics("foo"),
+            lambda: blocking.Admin(bootstrap=NOWHERE).delete_topics("foo"),
             "delete_topics() takes a list of names, not one name: delete_topics(['foo'])",
         ),
         (
-            lambda: blocking.Admin(NOWHERE).groups.delete("billing"),
+            lambda: blocking.Admin(bootstrap=NOWHERE).groups.delete("billing"),
             "groups.delete() takes a list of names, not one name: groups.delete(['billing'])",
         ),
         (

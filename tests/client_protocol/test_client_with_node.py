@@ -47,7 +47,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[Admin]:
-    with Admin(cluster.bootstrap) as opened:
+    with Admin(bootstrap=cluster.bootstrap) as opened:
         yield opened
 
 
@@ -306,7 +306,7 @@ def test_a_refusal_of_two_phase_commit_names_its_setting() -> None:
     settings = {"transaction.two.phase.commit.enable": False}
     with (
         Cluster(settings) as cluster,
-        Admin(cluster.bootstrap) as admin,
+        Admin(bootstrap=cluster.bootstrap) as admin,
         pytest.raises(TransactionalIdAuthorizationFailed, match=r"two\.phase\.commit\.enable=true"),
     ):
         init_producer_id(admin.routes, "x", enable_2pc=True)
@@ -353,7 +353,7 @@ def test_through_breaking_connections_every_record_comes_once_and_in_order(seed:
         with Cluster(settings) as cluster:
             proxy.target = cluster.broker.listeners[0].address
             nodes = Nodes(proxy.address, timeout_ms=5_000)
-            patient = Admin(proxy.address)
+            patient = Admin(bootstrap=proxy.address)
             proxy.cuts, cuts = 0, proxy.cuts
             cluster.create_topic("cut", 2)
             identity = init_producer_id(patient.routes, None)

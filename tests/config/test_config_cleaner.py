@@ -54,8 +54,8 @@ def test_a_start_is_refused_with_too_little_memory_per_thread() -> None:
     settings = {"log.cleaner.dedupe.buffer.size": str(3 * MEBIBYTE), "log.cleaner.threads": "4"}
     assert broker_problems(config.with_dynamic({}, {})) == []
     (problem,) = broker_problems(config.with_dynamic(settings, {}))
-    assert "log.cleaner.dedupe.buffer.size (3145728)" in problem
-    assert "1048576 bytes for each of log.cleaner.threads (4)" in problem
+    assert "log.cleaner.dedupe.buffer.size (3145728)" in problem.text
+    assert "1048576 bytes for each of log.cleaner.threads (4)" in problem.text
 
 
 def _set(resource: ConfigResourceId, **changes: str) -> None:

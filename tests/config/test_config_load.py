@@ -195,6 +195,15 @@ def test_problems_of_values_and_across_keys_are_told_together() -> None:
         assert part in told
 
 
+@pytest.mark.parametrize(
+    "line", ["remote.log.storage.system.enable=true", "authorizer.class.name=x"]
+)
+def test_a_setting_that_prevents_the_start_is_not_without_effect(line: str) -> None:
+    with pytest.raises(ConfigRejected) as caught:
+        load([ConfigText("f", line)])
+    assert caught.value.without_effect == ()
+
+
 def test_a_value_that_cannot_be_read_is_blamed_once_and_nothing_that_depends_on_it() -> None:
     with pytest.raises(ConfigRejected) as caught:
         load([ConfigText("f", "socket.request.max.bytes=x\nqueued.max.request.bytes=9\n")])

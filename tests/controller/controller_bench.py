@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.broker.metadata.storage_format import NEW_CLUSTER_FEATURES
-from penstock.controller.controller import Controller, ControllerRequest, Step
+from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.image import BROKER, TOPIC, ConfigResourceId, Image
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import SUPPORTED_FEATURES, ConfigEntry, ControllerSettings
@@ -95,7 +95,7 @@ class Bench:
         self, broker_ids: Sequence[int] = (1,), *, without: str = "", **settings: Any
     ) -> None:
         bootstrap = [record for record in BOOTSTRAP if record.name != without]
-        self.steps: list[Step] = []
+        self.steps: list[ImageUpdate] = []
         self.controller = Controller(
             ControllerSettings(cluster_id=CLUSTER_ID, node_id=1, **settings),
             FewRules(),

@@ -8,7 +8,7 @@ from metadata_world import MetadataWorld
 
 from own_thread import patch_own_thread
 from penstock.controller.delta import ImageBuilder
-from penstock.controller.topics import TopicWork
+from penstock.controller.topics import TopicRequests
 from penstock.errors import UnknownServerError
 from penstock.wire.messages import k19_create_topics as k19
 
@@ -31,7 +31,7 @@ def test_a_request_that_fails_costs_itself(
     world = MetadataWorld()
     world.join()
     with monkeypatch.context() as patch:
-        patch_own_thread(patch, TopicWork, "create", fail)
+        patch_own_thread(patch, TopicRequests, "create", fail)
         assert isinstance(create(world)[0], UnknownServerError)
     assert "CreateTopicsRequest to the controller" in machine_failures[0].getMessage()
     assert create(world)[0].topics[0].error_code == 0

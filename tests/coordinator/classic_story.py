@@ -99,23 +99,33 @@ class Story:
 
     # What happens
 
+    def _handle(self, call: GroupRequest) -> Outcome:
+        match call.message:
+            case JoinGroupRequest():
+                return self.work.join(call, self.now_ms)
+            case SyncGroupRequest():
+                return self.work.sync(call, self.now_ms)
+            case HeartbeatRequest():
+                return self.work.heartbeat(call)
+            case LeaveGroupRequest():
+                return self.work.leave(call, self.now_ms)
+            case DescribeGroupsRequest():
+                return self.admin.describe(call)
+            case ListGroupsRequest():
+                return self.admin.list_all(call)
+            case DeleteGroupsRequest():
+                return self.admin.delete(call)
+            case other:
+                raise AssertionError(f"no request to classic groups: {other}")
+
     def ask(
         self, message: Any, version: int, client_id: str = "client", host: str = "/1.2.3.4"
     ) -> Asked:
         seed = next(self._seeds).to_bytes(16, "big")
         call = GroupRequest(message, version, client_id, host, seed)
         asked = Asked()
-        handle = {
-            JoinGroupRequest: self.work.join,
-            SyncGroupRequest: self.work.sync,
-            HeartbeatRequest: self.work.heartbeat,
-            LeaveGroupRequest: self.work.leave,
-            DescribeGroupsRequest: self.admin.describe,
-            ListGroupsRequest: self.admin.list_all,
-            DeleteGroupsRequest: self.admin.delete,
-        }[type(message)]
         try:
-            outcome = handle(call, self.now_ms)
+            outcome = self._handle(call)
         except KafkaError as error:
             asked.take(error)
         else:
@@ -192,7 +202,7 @@ class Story:
     def _wake(self, event: Any) -> None:
         self.wakes += 1
         assert self.wakes < WAKES_MAX, "a timer that sets itself again and again"
-        outcome = self.work.woken(event, self.now_ms)
+        outcome = self.work.handle_timer(event, self.now_ms)
         assert outcome is not None, f"nobody knows {event}"
         self._perform(outcome, None)
 
@@ -230,7 +240,7 @@ class Story:
                 self.waiting.pop(answer.ticket).take(error)
         if outcome.if_rejected is None:
             return
-        undone = self.work.woken(outcome.if_rejected, self.now_ms)
+        undone = self.work.handle_timer(outcome.if_rejected, self.now_ms)
         assert undone is not None and not undone.records
         self._perform(undone, None)
 

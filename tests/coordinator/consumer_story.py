@@ -5,7 +5,7 @@ replayed at once; a restart reads that log.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -68,7 +68,7 @@ class Cluster:
     def topic_by_id(self, topic_id: bytes) -> TopicView | None:
         return next((each for each in self.topics.values() if each.topic_id == topic_id), None)
 
-    def topic_names(self) -> Iterable[str]:
+    def topic_names(self) -> Collection[str]:
         return self.topics
 
     def consumer_assignment_interval_ms(self) -> int:

@@ -87,7 +87,7 @@ class HostileTransactions(HostileWorld):
                     epoch if goes_on else -1,
                     two_phase_commit=chance.random() < 0.2,
                     keep_prepared=chance.random() < 0.2,
-                    drawn=drawn,
+                    new_producer_id=drawn,
                 )
             case 2 | 3:
                 return AddPartitions(name, producer_id, epoch, places, chance.random() < 0.5)

@@ -11,6 +11,7 @@ from penstock.broker.coordinators.coordinators import Coordinators
 from penstock.broker.handlers import k08_offset_commit, k09_offset_fetch, k47_offset_delete
 from penstock.controller.image import Image, PartitionImage, Topic
 from penstock.coordinator.events import GroupRequest
+from penstock.effects import Outcome
 from penstock.errors import KafkaError, NotCoordinator
 from penstock.wire.apis import request_class, response_class
 from penstock.wire.codec import read, write
@@ -49,18 +50,24 @@ class Coordinator:
         self._later.clear()
 
     def _handle(self, call: GroupRequest) -> Any:
-        work, now_ms = self.story.work, self.story.now_ms
-        by_type = {
-            OffsetCommitRequest: work.commit,
-            OffsetFetchRequest: work.fetch,
-            OffsetDeleteRequest: work.delete,
-        }
         if self.error is not None:
             return self.error
         try:
-            return self.story.perform(by_type[type(call.message)](call, now_ms))
+            return self.story.perform(self._outcome(call))
         except KafkaError as error:
             return error
+
+    def _outcome(self, call: GroupRequest) -> Outcome:
+        work = self.story.work
+        match call.message:
+            case OffsetCommitRequest():
+                return work.commit(call, self.story.now_ms)
+            case OffsetFetchRequest():
+                return work.fetch(call)
+            case OffsetDeleteRequest():
+                return work.delete(call)
+            case other:
+                raise AssertionError(f"no request about offsets: {other}")
 
 
 class OffsetBroker:

@@ -4,7 +4,7 @@ The log is a list of batches in Kafka's own encoding; a restart reads them back.
 the story says so, and timers go off in order.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +82,7 @@ class Topics:
     def topic_by_id(self, topic_id: bytes) -> TopicView | None:
         return next((each for each in self._topics.values() if each.topic_id == topic_id), None)
 
-    def topic_names(self) -> Iterable[str]:
+    def topic_names(self) -> Collection[str]:
         return self._topics
 
     def consumer_assignment_interval_ms(self) -> int:
@@ -158,7 +158,7 @@ class Story:
         for batch in self.log:
             for record in decode(GROUP_RECORDS, batch, HEADER.unpack_from(batch)):
                 self._replay(record)
-        self._perform(self.work.loaded(self.now_ms))
+        self._perform(self.work.loaded())
 
     @property
     def store(self) -> OffsetStore:
@@ -225,7 +225,7 @@ class Story:
                 break
             at_ms, name = min(due)
             self.now_ms = max(self.now_ms, int(at_ms))
-            self.perform(self.work.woken(self.timers.pop(name).event, self.now_ms))
+            self.perform(self.work.handle_timer(self.timers.pop(name).event, self.now_ms))
         self.now_ms = int(end_ms)
 
     # Who takes part
@@ -359,7 +359,7 @@ class Story:
             groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)],
             require_stable=stable,
         )
-        reply = self._perform(self.work.fetch(GroupRequest(message, 9), self.now_ms))
+        reply = self._perform(self.work.fetch(GroupRequest(message, 9)))
         (answer,) = reply.groups
         assert isinstance(answer, OffsetFetchResponseGroup)
         return answer
@@ -377,7 +377,7 @@ class Story:
                 for topic, partitions in _by_topic(places).items()
             ],
         )
-        reply = self._perform(self.work.delete(GroupRequest(message, 0), self.now_ms))
+        reply = self._perform(self.work.delete(GroupRequest(message, 0)))
         assert isinstance(reply, OffsetDeleteResponse) and reply.error_code == 0
         return _codes(reply)
 

@@ -11,7 +11,7 @@ from classic_story import (
     stable,
 )
 
-from penstock.coordinator.groups.classic.joining import NEW_MEMBER_JOIN_TIMEOUT_MS
+from penstock.coordinator.groups.classic.join_group import NEW_MEMBER_JOIN_TIMEOUT_MS
 from penstock.wire.codec import read, write
 from penstock.wire.messages.k11_join_group import JoinGroupResponse
 

@@ -221,7 +221,7 @@ def test_a_timer_that_was_replaced_means_nothing_even_if_it_goes_off() -> None:
     stable(story, alice)
     [late] = story.group.timers.values()
     alice.heartbeat()
-    outcome = story.work.woken(late, story.now_ms)
+    outcome = story.work.handle_timer(late, story.now_ms)
     assert outcome is not None and not outcome.records and not outcome.timers
     assert story.members == [alice.member_id]
 
@@ -238,7 +238,7 @@ def test_so_it_is_with_the_timers_of_joins_and_syncs() -> None:
     alice.topics = ("other",)
     alice.ask_to_join()
     for late in (joins, syncs):
-        outcome = story.work.woken(late, story.now_ms)
+        outcome = story.work.handle_timer(late, story.now_ms)
         assert outcome is not None and not outcome.answers
     assert story.members == [alice.member_id, bob.member_id]
     assert story.group.state_name == "PreparingRebalance"
@@ -268,7 +268,7 @@ def test_a_rebalance_that_is_broken_off_leaves_nobody_an_assignment() -> None:
 
 
 def test_events_of_others_are_left_to_them() -> None:
-    assert Story().work.woken("something else", 0) is None
+    assert Story().work.handle_timer("something else", 0) is None
 
 
 def test_the_timers_of_an_empty_group_are_gone() -> None:

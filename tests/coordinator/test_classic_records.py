@@ -5,6 +5,7 @@ from classic_story import GROUP, Member, Story, assigned_by, stable, subscriptio
 
 from penstock.coordinator.batches import value_version
 from penstock.coordinator.groups.classic import ClassicGroup, ClassicState
+from penstock.coordinator.groups.classic.generation import SUBSCRIPTION_BYTES_READ_MAX
 from penstock.coordinator.groups.classic.group_record import generation_of, record_of
 from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.records.coordinator import (
@@ -112,7 +113,7 @@ def test_a_refused_append_is_the_end_of_the_machine() -> None:
     alice = Member(story, "alice")
     stable(story, alice)
     [expiry] = story.group.timers.values()
-    outcome = story.work.woken(expiry, story.now_ms)
+    outcome = story.work.handle_timer(expiry, story.now_ms)
     assert outcome is not None and outcome.records
     assert outcome.volatile
 
@@ -200,6 +201,25 @@ def test_of_a_consumer_that_cannot_be_understood_every_topic_may_be_in_use(garba
     group = group_of(value)
     assert group.current.subscribed_topics is None
     assert group.is_subscribed_to("y")
+
+
+def test_subscriptions_too_long_for_one_turn_may_have_every_topic_in_use() -> None:
+    names = [f"{number:030}" for number in range(SUBSCRIPTION_BYTES_READ_MAX // 64)]
+    members = [
+        MemberMetadata(member_id=f"m{each}", subscription=subscription(*names, f"own-{each}"))
+        for each in range(3)
+    ]
+    value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=members)
+    assert group_of(value).is_subscribed_to("y")
+
+
+def test_equal_subscriptions_count_once_towards_the_limit() -> None:
+    names = [f"{number:030}" for number in range(SUBSCRIPTION_BYTES_READ_MAX // 64)]
+    members = [
+        MemberMetadata(member_id=f"m{each}", subscription=subscription(*names)) for each in range(3)
+    ]
+    value = GroupMetadataValue(protocol_type="consumer", protocol="range", members=members)
+    assert not group_of(value).is_subscribed_to("y")
 
 
 def test_members_of_another_protocol_type_are_not_looked_into() -> None:

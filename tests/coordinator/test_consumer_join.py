@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from consumer_story import GROUP, REBALANCE_MS, Consumer, Story, settle
 
-from penstock.coordinator.groups.consumer.joining import new_member_id
+from penstock.coordinator.groups.consumer.member_resolution import new_member_id
 from penstock.wire.messages.k68_consumer_group_heartbeat import TopicPartitions
 from penstock.wire.records.group import ConsumerGroupMemberMetadataValue
 

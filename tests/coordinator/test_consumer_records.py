@@ -3,8 +3,8 @@
 import pytest
 from consumer_story import GROUP, Consumer, Story, settle
 
-from penstock.coordinator.groups.consumer.member import MemberState
-from penstock.coordinator.groups.consumer.subscription import MetadataHash
+from penstock.coordinator.groups.consumer.member import ConsumerMember, MemberState
+from penstock.coordinator.groups.consumer.subscription import MetadataHash, all_topics
 from penstock.coordinator.records import CoordinatorRecord
 from penstock.wire.records import group as kept
 from penstock.wire.structures import TopicIdPartitions
@@ -249,3 +249,20 @@ def test_the_hash_sees_every_change_of_a_topic(story: Story) -> None:
     story.cluster.make("u", 5, ["r1"])
     seen.append(hashes.of(["t", "u"]))
     assert len(set(seen)) == len(seen)
+
+
+def test_subscriptions_longer_than_the_list_of_topics_keep_their_existing_names(
+    story: Story,
+) -> None:
+    absent = {f"absent-{number}" for number in range(100)}
+    members = [
+        ConsumerMember(str(number), topics=frozenset({*absent, "t", str(number)}))
+        for number in range(3)
+    ]
+    assert all_topics(members, {}, story.cluster) == {"t"}
+
+
+def test_the_hash_does_not_see_names_without_a_topic(story: Story) -> None:
+    hashes = MetadataHash(story.cluster)
+    absent = [f"absent-{number}" for number in range(100)]
+    assert hashes.of([*absent, "t"]) == hashes.of(["t"])

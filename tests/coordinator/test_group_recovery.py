@@ -11,9 +11,9 @@ from hostile_world import HostileWorld
 from own_thread import patch_own_thread
 from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import rebalance
-from penstock.coordinator.groups.classic.joining import ClassicJoin
+from penstock.coordinator.groups.classic.join_group import ClassicJoin
 from penstock.coordinator.groups.consumer import replay as consumer_replay
-from penstock.coordinator.groups.consumer.update_member import MemberUpdater
+from penstock.coordinator.groups.consumer.member_update import MemberUpdater
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.machine import GroupCoordinator
 from penstock.coordinator.records import CoordinatorRecord

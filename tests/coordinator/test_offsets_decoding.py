@@ -13,7 +13,7 @@ from penstock.coordinator.batches import (
     encode_plainly,
     read_plainly,
 )
-from penstock.coordinator.offset_batches import Pair, read_quickly, write_quickly
+from penstock.coordinator.offset_batches import KeyAndValue, read_quickly, write_quickly
 from penstock.coordinator.records import CoordinatorRecord, PendingOffset
 from penstock.wire import batch as batches
 from penstock.wire.compression import decompress
@@ -96,7 +96,7 @@ def written(draw: st.DrawFn) -> bytes:
     return batches.build_batch(records, compression=draw(st.sampled_from((0, 0, 1, 4))))
 
 
-def by_hand(batch: bytes) -> list[Pair] | None:
+def by_hand(batch: bytes) -> list[KeyAndValue] | None:
     header = batches.HEADER.unpack_from(batch)
     codec = header[batches.ATTRIBUTES] & batches.CODEC_MASK
     body = batch[batches.HEADER_BYTES :]

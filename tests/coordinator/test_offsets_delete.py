@@ -73,7 +73,7 @@ def test_members_that_are_no_consumers_keep_all_of_their_offsets(story: Story) -
 
 def test_a_request_without_topics_only_asks_for_the_group(story: Story) -> None:
     story.commit("g", {ORDERS: 5})
-    outcome = story.work.delete(GroupRequest(OffsetDeleteRequest(group_id="g"), 0), story.now_ms)
+    outcome = story.work.delete(GroupRequest(OffsetDeleteRequest(group_id="g"), 0))
     assert outcome.reply is not None
     assert (outcome.reply.error_code, outcome.reply.topics, outcome.records) == (0, [], [])
 
@@ -192,7 +192,7 @@ def test_a_second_deletion_while_the_first_is_under_way_is_not_lost(
         story.commit(f"g{group}", {ORDERS: 5, BILLS: 6})
     story.delete_topic("orders")
     due = story.timers.pop("offset-deletion")
-    story.perform(story.work.woken(due.event, story.now_ms))
+    story.perform(story.work.handle_timer(due.event, story.now_ms))
     story.delete_topic("bills")
     story.pass_time(0)
     assert [story.fetch(f"g{group}", None) for group in range(5)] == [{}] * 5

@@ -199,8 +199,8 @@ def test_a_commit_between_two_slices_keeps_its_group(
     story.commit("g", {("orders", partition): 5 for partition in range(4)})
     story.now_ms += WEEK_MS
     due = story.timers["offset-check"]
-    story.perform(story.work.woken(due.event, story.now_ms))
-    story.perform(story.work.woken(story.timers["offset-expiry"].event, story.now_ms))
+    story.perform(story.work.handle_timer(due.event, story.now_ms))
+    story.perform(story.work.handle_timer(story.timers["offset-expiry"].event, story.now_ms))
     assert len(story.tombstones) == 2
     story.commit("g", {ORDERS: 6})
     story.pass_time(0)
@@ -220,7 +220,7 @@ def test_a_refusal_of_the_log_delays_the_rest_until_the_next_check(story: Story)
 
 
 def test_a_timer_that_is_not_ours_is_left_to_others(story: Story) -> None:
-    assert story.work.woken("something else", story.now_ms) is None
+    assert story.work.handle_timer("something else", story.now_ms) is None
 
 
 def test_names_and_ids_that_are_kept_once_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def test_the_error_of_one_group_does_not_concern_the_others(story: Story) -> Non
     story.consumers("bad").refusal = StaleMemberEpoch()
     story.commit("good", {("orders", 0): 5})
     groups = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("bad", "good")]
-    outcome = story.work.fetch(GroupRequest(OffsetFetchRequest(groups=groups), 9), story.now_ms)
+    outcome = story.work.fetch(GroupRequest(OffsetFetchRequest(groups=groups), 9))
     assert outcome.reply is not None
     bad, good = outcome.reply.groups
     assert (bad.group_id, bad.error_code) == ("bad", StaleMemberEpoch.code)

@@ -85,7 +85,9 @@ def test_a_load_looks_for_them_in_slices(story: Story, monkeypatch: pytest.Monke
     story.restart()
     slices = 0
     while "offset-search" in story.timers:
-        story.perform(story.work.woken(story.timers.pop("offset-search").event, story.now_ms))
+        story.perform(
+            story.work.handle_timer(story.timers.pop("offset-search").event, story.now_ms)
+        )
         assert story.written == []
         slices += 1
     assert slices == 122 // 10
@@ -103,7 +105,9 @@ def test_a_commit_to_the_next_topic_of_that_name_stays_whenever_it_comes(
     story.restart()
     story.commit("g", {ORDERS: 1})
     while "offset-search" in story.timers:
-        story.perform(story.work.woken(story.timers.pop("offset-search").event, story.now_ms))
+        story.perform(
+            story.work.handle_timer(story.timers.pop("offset-search").event, story.now_ms)
+        )
     story.commit("h", {ORDERS: 2})
     story.pass_time(0)
     assert story.fetch("g", None) == {ORDERS: 1, BILLS: 6}

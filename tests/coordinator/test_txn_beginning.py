@@ -15,7 +15,7 @@ from penstock.coordinator.transactions.transaction_settings import TransactionSe
 def test_a_new_id_needs_a_producer_id_first() -> None:
     story = Story()
     assert story.tell(InitProducer(NAME, 1000)) == NeedsProducerId()
-    assert story.tell(InitProducer(NAME, 1000, drawn=77)) == ProducerIdAndEpoch(77, 0)
+    assert story.tell(InitProducer(NAME, 1000, new_producer_id=77)) == ProducerIdAndEpoch(77, 0)
 
 
 def test_a_new_id_is_stored_empty_with_its_timeout() -> None:

@@ -33,7 +33,7 @@ class Transactions(HostileWorld):
         return heard[0]
 
     def begin(self, name: str) -> ProducerIdAndEpoch:
-        answer = self.say(InitProducer(name, 60_000, drawn=1_000))
+        answer = self.say(InitProducer(name, 60_000, new_producer_id=1_000))
         assert isinstance(answer, ProducerIdAndEpoch)
         return answer
 
@@ -59,7 +59,7 @@ def test_an_id_that_cannot_be_replayed_is_set_aside_until_a_later_record(
         patch.setattr(state, "from_record", fail_for_bad)
         transactions.restart()
         assert isinstance(transactions.say(DescribeTransaction("good")), TransactionMetadata)
-        refused = transactions.say(InitProducer("bad", 60_000, drawn=1_001))
+        refused = transactions.say(InitProducer("bad", 60_000, new_producer_id=1_001))
         assert isinstance(refused, UnknownServerError)
         assert "'bad' was set aside" in refused.message
     transactions.restart()

@@ -113,7 +113,7 @@ class Story:
         answer = self.tell(event)
         if isinstance(answer, NeedsProducerId):
             self.next_producer_id += 1
-            answer = self.tell(replace(event, drawn=self.next_producer_id))
+            answer = self.tell(replace(event, new_producer_id=self.next_producer_id))
         return answer
 
     def add(
@@ -147,7 +147,7 @@ class Story:
         answer = self.tell(event)
         if isinstance(answer, NeedsProducerId):
             self.next_producer_id += 1
-            answer = self.tell(replace(event, drawn=self.next_producer_id))
+            answer = self.tell(replace(event, new_producer_id=self.next_producer_id))
         return answer
 
     def write_markers(self) -> list[WriteMarkers]:

@@ -439,7 +439,7 @@ class World:
         def done(result: Any) -> None:
             if isinstance(result, NeedsProducerId):
                 self.next_producer_id += 1
-                self.runtime.submit(replace(event, drawn=self.next_producer_id), reply)
+                self.runtime.submit(replace(event, new_producer_id=self.next_producer_id), reply)
             else:
                 reply(result)
 
@@ -494,7 +494,7 @@ class World:
         for each in machine.transactions:
             if each.status.title in ("Ongoing", "PrepareCommit", "PrepareAbort"):
                 busy.add(each.producer.producer_id)
-            if each.status.title == "Ongoing" and not each.timeless:
+            if each.status.title == "Ongoing" and not each.has_no_timeout:
                 late = self.time.now - each.started_ms - each.timeout_ms
                 assert late <= SETTINGS.abort_interval_ms, f"{each} outlives its timeout"
         for place in self.places.values():

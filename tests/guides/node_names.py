@@ -27,7 +27,7 @@ class NodeState:
 
 
 def state_of(bootstrap: str) -> NodeState:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         topics: dict[str, tuple[int, ...]] = {}
         for topic in admin.list_topics():
             if topic.name.startswith("__"):

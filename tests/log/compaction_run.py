@@ -27,6 +27,7 @@ from penstock.log.directory import (
 )
 from penstock.log.log import Log
 from penstock.log.producers import LAST_SEQUENCE
+from penstock.log.recovery import open_log
 from penstock.model import TopicPartition
 from penstock.testing.sim.child_process import Rehearsal
 from penstock.testing.sim.disk import SimDisk
@@ -313,7 +314,7 @@ class Life:
         self.log.close()
         self.checkpoint()
         self.disk.sync_everything_now()
-        self.log = Log.open(
+        self.log = open_log(
             self.disk,
             DIRECTORY,
             self.config,
@@ -423,7 +424,7 @@ class Life:
         self.judge()
 
     def _recover(self) -> Log:
-        log = Log.open(
+        log = open_log(
             self.disk,
             DIRECTORY,
             self.config,

@@ -6,6 +6,7 @@ from functools import partial
 from penstock.errors import KafkaError
 from penstock.log.config import LogConfig
 from penstock.log.log import Log
+from penstock.log.recovery import open_log
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.batch import Header, Record, build_batch, check_produced
 from penstock.world import Cold, DiskFailed, File, FileLost
@@ -100,7 +101,7 @@ def reopen(
     start_offset: int = 0,
     salvage: bool = False,
 ) -> Log:
-    return Log.open(
+    return open_log(
         disk,
         DIRECTORY,
         config,

@@ -1,5 +1,7 @@
 """Damage in what was durable: found without a scan where that is cheap, told, never jumped over."""
 
+import struct
+import zlib
 from contextlib import suppress
 from dataclasses import replace
 
@@ -24,6 +26,7 @@ from penstock.errors import CorruptMessage
 from penstock.log.directory import (
     DAMAGE_FILE,
     DELETED,
+    HOLES_FILE,
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
@@ -65,7 +68,7 @@ def cut(disk: SimDisk, base: int, size: int) -> None:
 
 
 def reopened(disk: SimDisk, sizes: dict[int, int] | None, *, clean: bool = True) -> Log:
-    return Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=clean, sizes=sizes)
+    return open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=clean, sizes=sizes)
 
 
 def test_a_log_that_is_whole_opens_with_its_sizes() -> None:
@@ -190,6 +193,50 @@ def test_a_log_of_unknown_past_may_have_holes_for_ever() -> None:
     assert reopen(disk, clean=False).end_offset == opened.end_offset
 
 
+def test_a_mark_that_met_a_full_disk_is_written_later() -> None:
+    _log, disk, _sizes = closed()
+    disk.fail_write(0, full=True, within=f"{DIRECTORY}/{HOLES_FILE}")
+    opened = open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, compacted=True)
+    settle(opened)
+    opened.chores.retry()
+    settle(opened)
+    _, second, *_ = sorted(opened.sizes())
+    for suffix in SEGMENT_SUFFIXES:
+        disk.remove_now(path(second, suffix))
+    assert reopen(disk, clean=False).end_offset == opened.end_offset
+
+
+def _old_message(offset: int, magic: int) -> bytes:
+    """A message as Apache Kafka wrote it before record batches."""
+    time_ms = struct.pack(">q", NOW_MS) if magic else b""
+    body = bytes([magic, 0]) + time_ms + struct.pack(">i", -1) + struct.pack(">i", 100) + b"v" * 100
+    return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_message_formats_are_named_and_never_cut_off(magic: int) -> None:
+    log = filled()
+    disk, name = disk_of(log), log.active.file.path
+    old = b"".join(_old_message(log.active.base_offset + n, magic) for n in range(3))
+    disk.put(name, old)
+    with pytest.raises(LogCorrupted, match=f"message format {magic}.*Apache Kafka"):
+        reopen(disk, clean=False)
+    assert disk.files()[name] == old
+
+
+@pytest.mark.parametrize("with_indexes", [True, False])
+def test_a_closed_segment_in_an_old_format_is_named_too(with_indexes: bool) -> None:
+    log = filled()
+    disk, first = disk_of(log), log.closed[0]
+    old = b"".join(_old_message(n, 1) for n in range(first.end_offset))
+    disk.put(path(0, LOG), old)
+    for suffix in (INDEX, TIME_INDEX):
+        disk.put(path(0, suffix), b"") if with_indexes else disk.remove_now(path(0, suffix))
+    with pytest.raises(LogCorrupted, match="message format 1"):
+        reopen(disk, clean=False, recovery_point=log.end_offset)
+    assert disk.files()[path(0, LOG)] == old
+
+
 def test_an_accepted_hole_is_not_found_again() -> None:
     log = filled()
     disk = disk_of(log)
@@ -241,7 +288,7 @@ def test_indexes_below_the_start_are_leftovers() -> None:
     log, disk, sizes = closed()
     first, second, *_ = sorted(sizes)
     disk.remove_now(path(first, LOG))
-    again = Log.open(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, start_offset=second)
+    again = open_log(disk, DIRECTORY, SMALL, now_ms=NOW_MS, clean=True, start_offset=second)
     assert (again.start_offset, again.end_offset) == (second, log.end_offset)
 
 

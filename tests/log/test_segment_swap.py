@@ -25,6 +25,7 @@ from penstock.log.compaction.order import SegmentGroup
 from penstock.log.config import LogConfig
 from penstock.log.log import Log
 from penstock.log.missing_segments import LogCorrupted
+from penstock.log.recovery import open_log
 from penstock.log.segment import ClosedSegment
 from penstock.log.segment_swap import is_current, swap
 from penstock.testing.sim.disk import SimDisk
@@ -198,7 +199,7 @@ def test_a_stop_in_the_middle_of_a_swap_is_no_damage_to_the_next_start() -> None
         log.disk = copy
         log.close()
         log.disk = disk
-        opened = Log.open(
+        opened = open_log(
             copy,
             DIRECTORY,
             COMPACTED,
@@ -343,7 +344,7 @@ def test_sizes_of_a_clean_stop_are_still_compared_for_segments_that_no_swap_touc
     log.close()
     sizes = log.sizes() | {log.active.base_offset: 1}
     with pytest.raises(LogCorrupted):
-        Log.open(log.disk, DIRECTORY, COMPACTED, now_ms=NOW_MS, clean=True, sizes=sizes)
+        open_log(log.disk, DIRECTORY, COMPACTED, now_ms=NOW_MS, clean=True, sizes=sizes)
 
 
 # -- a log with holes

@@ -1,6 +1,6 @@
 """A group coordinator on the runtime, which refuses events while it loads: what it misses then."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from machine_fakes import FakeLog, FakeTime
 
@@ -31,7 +31,7 @@ class Topics:
     def topic_by_id(self, topic_id: bytes) -> TopicView | None:
         return next((each for each in self.known.values() if each.topic_id == topic_id), None)
 
-    def topic_names(self) -> Iterable[str]:
+    def topic_names(self) -> Collection[str]:
         return self.known
 
     def consumer_assignment_interval_ms(self) -> int:

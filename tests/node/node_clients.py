@@ -18,7 +18,7 @@ API_VERSIONS = request_frame(
 
 def create_topic(node: NodeProcess, name: str, partitions: int = 1) -> None:
     """Create a topic; fail the test if the node rejects it."""
-    with Admin(node.bootstrap) as admin:
+    with Admin(bootstrap=node.bootstrap) as admin:
         result = admin.create_topics([NewTopic(name, partitions=partitions)])[name]
     assert not isinstance(result, Exception), result
 

@@ -21,7 +21,7 @@ def cluster_over(*directories: Path) -> Cluster:
 
 def states(cluster: Cluster) -> list[type[KafkaError] | None]:
     """What each partition answers."""
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         found = admin.offsets(dict.fromkeys(PARTITIONS, At.END))
     answers = [found[each] for each in PARTITIONS]
     return [type(each) if isinstance(each, KafkaError) else None for each in answers]
@@ -37,7 +37,7 @@ def test_a_directory_that_cannot_be_opened_at_the_start_costs_its_own_partitions
     second.write_text("no directory")
     with cluster_over(first, second) as cluster:
         assert states(cluster) == [None, KafkaStorageError]
-        with Admin(cluster.bootstrap) as admin:
+        with Admin(bootstrap=cluster.bootstrap) as admin:
             described = admin.log_dirs.describe()
         (directories,) = described.values()
         assert not isinstance(directories, Exception)

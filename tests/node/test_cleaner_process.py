@@ -56,7 +56,7 @@ def said() -> Iterator[Said]:
 
 def dirty_topic(cluster: Cluster) -> Log:
     """Segments full of values of one key, appended on the node's own loop."""
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         configs = {"cleanup.policy": "compact", "internal.segment.bytes": "20000"}
         admin.create_topics([NewTopic("t", partitions=1, configs=configs)])
     broker = cluster.broker
@@ -116,7 +116,7 @@ def test_a_faster_rate_holds_at_once(said: Said) -> None:
         log = dirty_topic(cluster)
         size = log.size
         said.wait_for("works beside this one")
-        with Admin(cluster.bootstrap) as admin:
+        with Admin(bootstrap=cluster.bootstrap) as admin:
             set_rate(admin, 1e9)
         said.wait_for("cleaned t-0")
         assert log.size < size / 2

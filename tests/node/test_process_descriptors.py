@@ -40,7 +40,7 @@ def test_connections_do_not_take_the_descriptors_of_files(node: NodeProcess) -> 
         assert len(os.listdir(files)) < FILES_MAX - 50
         for each in crowd:
             leave(each)
-    with Admin(node.bootstrap) as admin:
+    with Admin(bootstrap=node.bootstrap) as admin:
         assert not isinstance(admin.create_topics([NewTopic("t", partitions=1)])["t"], Exception)
     assert produce_all(node.bootstrap, "t", [b"a"]) == [None]
 
@@ -48,7 +48,7 @@ def test_connections_do_not_take_the_descriptors_of_files(node: NodeProcess) -> 
 def test_a_partition_that_nobody_writes_to_holds_no_file_open(node: NodeProcess) -> None:
     files = Path(f"/proc/{node.process.pid}/fd")
     before = len(os.listdir(files))
-    with Admin(node.bootstrap) as admin:
+    with Admin(bootstrap=node.bootstrap) as admin:
         admin.create_topics([NewTopic("some", partitions=50)])
     assert len(os.listdir(files)) - before < 20
     assert read_all(node.bootstrap, "some") == []
@@ -57,7 +57,7 @@ def test_a_partition_that_nobody_writes_to_holds_no_file_open(node: NodeProcess)
 def test_more_partitions_than_files_take_records_and_keep_them(tmp_path: Path) -> None:
     partitions = 2 * FILES_MAX
     with NodeProcess(tmp_path / "data", before=FEW_FILES) as node:
-        with Admin(node.bootstrap) as admin:
+        with Admin(bootstrap=node.bootstrap) as admin:
             admin.create_topics([NewTopic("many", partitions=partitions)])
         files = Path(f"/proc/{node.process.pid}/fd")
         for turn in range(2):

@@ -93,7 +93,7 @@ def test_a_topic_that_is_made_on_a_full_disk_can_be_used_when_there_is_room(
         ballast.write_bytes(bytes(BALLAST_BYTES))
         create_topic(node, "t")
         stored = fill(node)
-        with Admin(node.bootstrap) as admin:
+        with Admin(bootstrap=node.bootstrap) as admin:
             admin.create_topics([NewTopic("new", partitions=30)])
         assert read_all(node.bootstrap, "t") == stored
         assert "offline" not in node.stderr

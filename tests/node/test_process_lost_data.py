@@ -196,7 +196,7 @@ def test_a_lost_partition_is_given_up_on_request_alone(place: Place, where: str)
 def test_a_topic_with_lost_partitions_can_be_deleted_and_made_again(place: Place) -> None:
     shutil.rmtree(place.second)
     with place.running() as cluster:
-        with Admin(cluster.bootstrap) as admin:
+        with Admin(bootstrap=cluster.bootstrap) as admin:
             assert admin.delete_topics(["t"])["t"] is None
         cluster.create_topic("t", PARTITIONS)
         fill(cluster.bootstrap)

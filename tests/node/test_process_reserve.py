@@ -46,7 +46,7 @@ def watch(happened: Callable[[], bool], disk: Path) -> int:
 def fill(node: NodeProcess, topic: str, **configs: str) -> None:
     """Records of which compaction can drop none."""
     wanted = {**SEGMENTS, **{key.replace("_", "."): value for key, value in configs.items()}}
-    with Admin(node.bootstrap) as admin:
+    with Admin(bootstrap=node.bootstrap) as admin:
         admin.create_topics([NewTopic(topic, 1, 1, configs=wanted)])
     producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "all"})
     for number in range(RECORDS):
@@ -57,7 +57,7 @@ def fill(node: NodeProcess, topic: str, **configs: str) -> None:
 
 def set_config(node: NodeProcess, topic: str, name: str, value: str) -> None:
     resource = Resource(ResourceType.TOPIC, topic)
-    with Admin(node.bootstrap) as admin:
+    with Admin(bootstrap=node.bootstrap) as admin:
         change = ConfigChange(name, Operation.SET, value)
         assert admin.alter_configs({resource: [change]}) == {resource: None}
 

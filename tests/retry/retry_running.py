@@ -94,7 +94,7 @@ class Bench(NamedTuple):
 
     async def read(self, topic: str) -> list[Record[bytes, bytes]]:
         """All that is committed in a topic, partition by partition."""
-        async with Admin(self.cluster.bootstrap) as admin:
+        async with Admin(bootstrap=self.cluster.bootstrap) as admin:
             described = (await admin.describe_topics([topic]))[topic]
             partitions = getattr(described, "partitions", ())
             topic_partitions = [TopicPartition(topic, each.partition) for each in partitions]
@@ -104,7 +104,7 @@ class Bench(NamedTuple):
 
     async def arrive(self, topic: str, count: int = 1) -> list[Record[bytes, bytes]]:
         """The first records that are committed in a topic; waits for them."""
-        async with Admin(self.cluster.bootstrap) as admin:
+        async with Admin(bootstrap=self.cluster.bootstrap) as admin:
             described = (await admin.describe_topics([topic]))[topic]
         partitions = getattr(described, "partitions", ())
         topic_partitions: dict[TopicPartition, Any] = {
@@ -125,7 +125,7 @@ class Bench(NamedTuple):
 
     async def lag(self) -> int:
         """Records that the group has still to read, of the source and the topics beside it."""
-        async with Admin(self.cluster.bootstrap) as admin:
+        async with Admin(bootstrap=self.cluster.bootstrap) as admin:
             committed = await admin.groups.offsets(self.names.group, require_stable=True)
             ends = await admin.offsets(dict.fromkeys(committed, int(At.END)))
         return sum(

@@ -213,7 +213,7 @@ def test_a_namespace_stands_before_all_its_topics(penstock_cluster: ClusterLike)
                     assert read_trail(letter.headers).topic == node_bench.topic
                     break
         assert handled == [node_bench.topic] * 2
-        async with Admin(where) as admin:
+        async with Admin(bootstrap=where) as admin:
             names = [each.name for each in await admin.list_topics()]
         assert f"dev.{node_bench.names.dead}" in names and node_bench.names.dead not in names
 
@@ -232,7 +232,7 @@ def test_more_partitions_of_the_source_are_met_at_the_next_start(
             async def handler(record: Any, handled: Happenings[int] = handled) -> None:
                 await handled.add(record.partition)
 
-            async with Admin(node_bench.cluster.bootstrap) as admin:
+            async with Admin(bootstrap=node_bench.cluster.bootstrap) as admin:
                 if count > 1:
                     assert await admin.create_partitions({node_bench.topic: count}) == {
                         node_bench.topic: None

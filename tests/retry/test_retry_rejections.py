@@ -133,7 +133,7 @@ def test_topics_beside_a_source_that_takes_more_than_before_do_so_too(
             retrying.add(node_bench.topic, asyncio.sleep, ladder=())  # type: ignore[arg-type]
             async with running(retrying):
                 await retrying.until(lambda at=retrying: bool(at.partitions))  # type: ignore[misc]
-            async with Admin(node_bench.cluster.bootstrap) as admin:
+            async with Admin(bootstrap=node_bench.cluster.bootstrap) as admin:
                 told = await admin.describe_configs([dead], keys=["max.message.bytes"])
                 (entry,) = told[dead]  # type: ignore[misc]
                 assert int(entry.value or 0) > limit

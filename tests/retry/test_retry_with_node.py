@@ -275,7 +275,7 @@ def test_a_guard_of_one_process_says_so(
         async with running(retrying):
             await trials.seen.reach(2)
         assert trials.seen == ["one", "two"]
-        async with Admin(node_bench.cluster.bootstrap) as admin:
+        async with Admin(bootstrap=node_bench.cluster.bootstrap) as admin:
             assert node_bench.names.seen not in [each.name for each in await admin.list_topics()]
 
     run(story())
@@ -389,7 +389,7 @@ def test_topics_beside_the_source_have_its_partitions_and_room_for_the_trail(
             names.pending,
             names.seen,
         ]
-        async with Admin(node_bench.cluster.bootstrap) as admin:
+        async with Admin(bootstrap=node_bench.cluster.bootstrap) as admin:
             for found in (await admin.describe_topics(beside)).values():
                 assert len(getattr(found, "partitions", ())) == 3, found
             resources = [Resource(ResourceType.TOPIC, each) for each in beside]
@@ -503,7 +503,7 @@ def test_letters_are_kept_until_somebody_purges_them(node_bench: Bench) -> None:
         retrying.add(node_bench.topic, asyncio.sleep, ladder=("5s",))  # type: ignore[arg-type]
         async with running(retrying):
             await retrying.until(lambda: bool(retrying.partitions))
-        async with Admin(node_bench.cluster.bootstrap) as admin:
+        async with Admin(bootstrap=node_bench.cluster.bootstrap) as admin:
             for name in (node_bench.names.dead, node_bench.names.retry(5_000)):
                 topic = Resource(ResourceType.TOPIC, name)
                 told = (await admin.describe_configs([topic]))[topic]
@@ -540,7 +540,7 @@ def test_a_marker_that_was_left_by_an_earlier_life_is_no_lag_for_ever(
                         pass  # asked again: each answer is awaited
             if session == 1:
                 step = (node_bench.names.retry(5_000), 0)
-                async with Admin(node_bench.cluster.bootstrap) as admin:
+                async with Admin(bootstrap=node_bench.cluster.bootstrap) as admin:
                     # Behind the record, and before the marker of its transaction.
                     assert await admin.groups.commit(node_bench.names.group, {step: 1}) == {
                         step: None

@@ -32,7 +32,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[Admin]:
-    with Admin(cluster.bootstrap) as open_admin:
+    with Admin(bootstrap=cluster.bootstrap) as open_admin:
         yield open_admin
 
 

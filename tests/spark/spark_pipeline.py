@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.coordinator_values import TransactionFilter
@@ -45,7 +46,7 @@ class Pipeline:
             .load()
         )
 
-    def start(self, **options: str) -> StreamingQuery:
+    def writer(self, **options: str) -> DataStreamWriter:
         return (
             self.stream()
             .select("key", "value")
@@ -53,8 +54,10 @@ class Pipeline:
             .option("checkpointLocation", str(self.checkpoint))
             .options(**{**self.options, **options})
             .trigger(availableNow=True)
-            .start()
         )
+
+    def start(self, **options: str) -> StreamingQuery:
+        return self.writer(**options).start()
 
     def run(self, **options: str) -> None:
         """To the end of what is there; raises what the query fails with."""

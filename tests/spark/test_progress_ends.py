@@ -57,12 +57,3 @@ def test_an_end_that_is_never_told_is_given_up(
 ) -> None:
     monkeypatch.setattr(progress, "TOLD_SECONDS_MAX", 0.01)
     listener.await_runs(["run"])
-
-
-def test_the_end_of_a_query_in_update_mode_names_what_to_use_instead(
-    listener: ProgressListener, caplog: pytest.LogCaptureFixture
-) -> None:
-    refused = "requirement failed: penstock does not support Update mode."
-    event: Any = SimpleNamespace(id="query", runId="run", exception=refused)
-    listener.onQueryTerminated(event)
-    assert "penstock.spark.write_batch" in caplog.text

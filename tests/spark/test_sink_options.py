@@ -81,6 +81,14 @@ def test_a_wrong_option_is_refused_by_name(given: dict[str, str], words: str) ->
         options(**given)
 
 
+def test_an_address_without_its_prefix_is_told_without_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(BadOption, match=r'say option\("kafka\.bootstrap\.servers", "sink:9"\)'):
+        read_sink_options({"bootstrap.servers": "sink:9"})
+    assert caplog.messages == []
+
+
 def test_fewer_acknowledgements_go_with_at_least_once() -> None:
     given = options(**{"delivery.guarantee": "at-least-once", "kafka.acks": "1"})
     assert given.acks == 1

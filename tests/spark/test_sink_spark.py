@@ -12,6 +12,8 @@ from pyspark.sql.functions import udf
 from spark_pipeline import SECONDS_MAX, Pipeline, texts
 
 from penstock.spark.foreach import write_batch
+from penstock.spark.options.option_bag import BadOption
+from penstock.spark.query_start import start
 
 pytest_plugins = ["spark_fixtures"]
 pytestmark = pytest.mark.xdist_group("spark")
@@ -94,6 +96,27 @@ def test_without_a_name_for_the_sink_the_query_does_not_start(
             query.awaitTermination(SECONDS_MAX)
     finally:
         pipeline.spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+# ---- output modes
+
+
+def test_the_start_of_a_query_in_update_mode_warns_with_the_alternative(pipeline: Pipeline) -> None:
+    with pytest.warns(UserWarning, match=r"query .* output mode update: .*write_batch"):
+        pipeline.writer().outputMode("update").start().stop()
+
+
+def test_our_start_rejects_update_mode_with_the_alternative(pipeline: Pipeline) -> None:
+    writer = pipeline.writer().outputMode("update")
+    with pytest.raises(BadOption, match="write_batch"), pytest.warns(match="mode update"):
+        start(writer)
+    assert pipeline.spark.streams.active == []
+
+
+def test_our_start_takes_append_mode(pipeline: Pipeline, produce: Produce) -> None:
+    produce(pipeline.source, texts(1))
+    assert start(pipeline.writer().outputMode("append")).awaitTermination(SECONDS_MAX)
+    assert pipeline.output() == [1]
 
 
 # ---- batch jobs

@@ -39,11 +39,6 @@ def other(**options: str) -> SourceOptions:
     )
 
 
-def test_an_address_without_its_prefix_is_told_the_right_name() -> None:
-    with pytest.raises(BadOption, match=r'say option\("kafka\.bootstrap\.servers", "host:9"\)'):
-        read_source_options({"bootstrap.servers": "host:9", "subscribe": "t"}, streaming=True)
-
-
 def test_a_stream_begins_at_the_end_unless_told_otherwise() -> None:
     assert stream().start == Edge(LATEST)
 
@@ -219,6 +214,14 @@ def test_a_batch_read_passes_over_what_paces_a_stream(
 
 def test_what_spark_itself_hands_on_is_not_spoken_of(said: pytest.LogCaptureFixture) -> None:
     assert stream(path="x") is not None
+    assert said.messages == []
+
+
+def test_an_address_without_its_prefix_is_only_told_the_right_name(
+    said: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(BadOption, match=r'say option\("kafka\.bootstrap\.servers", "host:9"\)'):
+        read_source_options({"bootstrap.servers": "host:9", "subscribe": "t"}, streaming=True)
     assert said.messages == []
 
 

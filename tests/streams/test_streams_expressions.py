@@ -86,10 +86,16 @@ def test_python_s_own_conditions_name_what_to_write_instead(function: Any) -> No
         traced(function)
 
 
+ISIN = r"column\.isin\(\[\.\.\.\]\) instead of `column in`"
+
+
 @pytest.mark.parametrize(
     ("function", "hint"),
     [
-        (lambda o: "x" in o.name, "isin"),
+        (lambda o: "x" in o.name, "contains"),
+        (lambda o: o.name in ["x", "y"], ISIN),
+        (lambda o: o.name not in ("x", "y"), ISIN),
+        (lambda o: o.name in {"x", "y"}, ISIN),
         (lambda o: len(o.name), "length"),
         (lambda o: list(o.name), "flat_map"),
         (lambda o: float(o.amount), "cast"),
@@ -191,11 +197,12 @@ def line_of(function: Any) -> str:
     "function",
     [
         lambda o: o.amount > 0 and o.name == "x",
+        lambda o: o.name in {"x", "y"},
         lambda o: o.colour,
         lambda: 1,
         lambda _: {},
     ],
-    ids=["no truth", "no field", "no parameter", "no value"],
+    ids=["no truth", "no hash", "no field", "no parameter", "no value"],
 )
 def test_what_is_wrong_with_a_lambda_is_told_with_its_file_and_line(function: Any) -> None:
     with pytest.raises(StreamsError) as told:

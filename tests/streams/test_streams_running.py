@@ -104,7 +104,7 @@ def test_totals_go_on_after_a_restart_and_a_reset_begins_anew(
     assert data == b"broken" and headers["penstock.error.topic"] == b"shop-orders"
     assert b"not JSON" in headers["penstock.error.cause"]
     assert app.store("counts").get("a") == 2
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         committed = admin.groups.offsets("shop")
     assert sum(each.offset for each in committed.values()) == 4  # so that lag shows in every tool
 

@@ -75,7 +75,7 @@ def after_a_look(cluster: Cluster, api: str, call: Callable[[], None]) -> Iterat
 
 
 def commit(cluster: Cluster, group: str, offsets: dict[TopicPartition, int]) -> None:
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         assert set(admin.groups.commit(group, offsets).values()) == {None}
 
 

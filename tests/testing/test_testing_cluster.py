@@ -58,7 +58,7 @@ def test_a_cluster_has_the_settings_of_a_single_node_on_a_free_port() -> None:
 
 
 def topics(cluster: Cluster) -> list[str]:
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         return [topic.name for topic in admin.list_topics()]
 
 

@@ -339,7 +339,7 @@ def test_an_api_is_named_by_name_number_or_class(
 ) -> None:
     place = TopicPartition(topic, 0)
     failing = cluster.intercept(api, Fail(TopicAuthorizationFailed))
-    with failing, Admin(cluster.bootstrap) as admin:
+    with failing, Admin(bootstrap=cluster.bootstrap) as admin:
         found = admin.offsets({place: At.END})[place]
     assert isinstance(found, TopicAuthorizationFailed)
 

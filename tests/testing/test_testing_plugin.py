@@ -80,7 +80,7 @@ def outside() -> Iterator[Cluster]:
 
 
 def topics_at(bootstrap: str) -> list[str]:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         return [topic.name for topic in admin.list_topics()]
 
 
@@ -159,7 +159,7 @@ def test_it(penstock_cluster):
     from penstock.client.admin.blocking import Admin
     from penstock.client.values import NewTopic
 
-    with Admin(penstock_cluster.bootstrap) as admin:
+    with Admin(bootstrap=penstock_cluster.bootstrap) as admin:
         made = admin.create_topics([NewTopic("a")])["a"]
     assert made.partitions == 5
 """

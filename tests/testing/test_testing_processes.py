@@ -26,7 +26,7 @@ def process_of(cluster: Cluster) -> int:
 
 
 def topics(cluster: Cluster) -> list[str]:
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         return [topic.name for topic in admin.list_topics()]
 
 

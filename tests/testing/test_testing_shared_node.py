@@ -30,7 +30,7 @@ def test_who_comes_first_starts_it_and_others_find_it(place: Path) -> None:
     first, second = SharedNode({}), SharedNode({})
     assert first.bootstrap == second.bootstrap
     assert first.process_id == second.process_id
-    with Admin(first.bootstrap) as admin:
+    with Admin(bootstrap=first.bootstrap) as admin:
         assert admin.list_topics() == []
     first.close()
     third = SharedNode({})
@@ -43,13 +43,13 @@ def test_who_comes_first_starts_it_and_others_find_it(place: Path) -> None:
 
 def test_it_begins_anew_after_its_end() -> None:
     first = SharedNode({})
-    with Admin(first.bootstrap) as admin:
+    with Admin(bootstrap=first.bootstrap) as admin:
         admin.create_topics([NewTopic("a")])
     first.close()
     wait_for_end(first.process_id)
     second = SharedNode({})
     assert second.process_id != first.process_id
-    with Admin(second.bootstrap) as admin:
+    with Admin(bootstrap=second.bootstrap) as admin:
         assert admin.list_topics() == []
     second.close()
     wait_for_end(second.process_id)

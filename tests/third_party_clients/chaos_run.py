@@ -201,6 +201,6 @@ class MortalNode:
 
 def create_topics(bootstrap: str) -> None:
     names = [INPUT, *(pipeline.outputs[0] for pipeline in PIPELINES)]
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         results = admin.create_topics([NewTopic(each, partitions=PARTITIONS) for each in names])
     assert [each for each in results.values() if isinstance(each, Exception)] == []

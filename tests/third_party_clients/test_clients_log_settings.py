@@ -51,7 +51,7 @@ def set_config(cluster: Cluster, topic: str, **config: str) -> None:
     changes = [
         ConfigChange(name.replace("_", "."), Operation.SET, value) for name, value in config.items()
     ]
-    with Admin(cluster.bootstrap) as admin:
+    with Admin(bootstrap=cluster.bootstrap) as admin:
         [error] = admin.alter_configs({Resource(ResourceType.TOPIC, topic): changes}).values()
     assert error is None
 
@@ -179,7 +179,7 @@ def test_records_leave_on_request_and_their_files_after_them() -> None:
         client, topic = Confluent(cluster), cluster.create_topic("t", config=config)
         for _ in range(5):
             client.produce(topic, [Sent(bytes(8_000))])
-        with Admin(cluster.bootstrap) as admin:
+        with Admin(bootstrap=cluster.bootstrap) as admin:
             assert admin.delete_records({TopicPartition(topic, 0): 3}) == {
                 TopicPartition(topic, 0): 3
             }
@@ -342,7 +342,7 @@ def test_offsets_by_time_are_exact_after_compaction() -> None:
         while left != (now_left := read_to_the_end(cluster, topic)):  # it may be at work still
             left = now_left
             found = [client.offset_at(topic, wanted) for wanted in asked]
-            with Admin(cluster.bootstrap) as admin:
+            with Admin(bootstrap=cluster.bootstrap) as admin:
                 [largest] = admin.offsets({TopicPartition(topic, 0): LARGEST_TIME}).values()
         assert 23 <= len(left) < count, "there are gaps"
         assert found == [
@@ -436,6 +436,6 @@ def test_requests_beyond_what_may_wait_are_answered_all_the_same() -> None:
 
 def test_log_retention_of_nothing_is_refused_while_the_node_runs(disk_cluster: Cluster) -> None:
     change = ConfigChange("log.retention.ms", Operation.SET, "0")
-    with Admin(disk_cluster.bootstrap) as admin:
+    with Admin(bootstrap=disk_cluster.bootstrap) as admin:
         [error] = admin.alter_configs({Resource(ResourceType.BROKER, ""): [change]}).values()
     assert isinstance(error, errors.InvalidRequest)

@@ -2,6 +2,9 @@
 
 import ast
 import gc
+import io
+import tokenize
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -38,6 +41,22 @@ def tree_of(path: Path) -> ast.Module:
     tree = ast.parse(text_of(path), str(path))
     gc.freeze()  # trees stay: walking them again and again costs the collector twice the parsing
     return tree
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a file, each with its line."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("# ")
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of a file, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
 
 
 ALL = sources(SOURCE, *(ROOT / each for each in BESIDE))

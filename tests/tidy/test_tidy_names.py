@@ -11,6 +11,11 @@ from pathlib import Path
 from ratchets import HOMONYMS_LEFT, IMPORTED_TESTS_LEFT, SETTINGS_TWICE_LEFT
 from source_tree import ALL, IN_SOURCE, IN_TESTS, SOURCE, name_of, room_of, tree_of
 
+GENERICS = {
+    *("Annotated", "Awaitable", "Callable", "Generator", "Iterable", "Iterator", "Literal"),
+    *("Mapping", "Optional", "Sequence", "Union", "dict", "frozenset", "list", "set", "tuple"),
+    "type",
+}
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "base"}
 KAFKAS_NAMES = SOURCE / "wire"  # the classes of messages are named by Kafka
 
@@ -42,18 +47,50 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
     assert [name_of(path) for path in IN_SOURCE if path.stem in VAGUE_NAMES] == []
 
 
-def classes() -> Iterator[tuple[str, str]]:
-    """Yield each class of the source with its file, but for the messages of the protocol."""
+def alias_in(statement: ast.stmt) -> str | None:
+    """Return the name of a type alias or of a NewType; None for any other statement."""
+    match statement:
+        case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id="TypeAlias")):
+            return name
+        case ast.Assign([ast.Name(id=name)], ast.Call(func=ast.Name(id="NewType"))):
+            return name
+        case ast.Assign([ast.Name(id=name)], ast.Subscript(ast.Name(id=generic))):
+            return name if generic in GENERICS else None
+        case ast.Assign([ast.Name(id=name)], ast.BinOp(op=ast.BitOr())):
+            return None if name.isupper() else name
+        case _:
+            return None
+
+
+def types() -> Iterator[tuple[str, str]]:
+    """Yield each class and type alias with its file, but for the messages of the protocol."""
     for path in IN_SOURCE:
         if not path.is_relative_to(KAFKAS_NAMES):
             for node in ast.walk(tree_of(path)):
                 if isinstance(node, ast.ClassDef):
                     yield node.name, name_of(path)
+            for statement in tree_of(path).body:
+                alias = alias_in(statement)
+                if alias is not None:
+                    yield alias, name_of(path)
+
+
+def test_a_type_alias_is_found() -> None:
+    lines = """
+        A: TypeAlias = int
+        B = NewType("B", int)
+        C = Callable[[int], None]
+        Or = dict[str, int] | None
+        e = names[0]
+        F: int = 1
+    """
+    tree = ast.parse("\n".join(line.strip() for line in lines.splitlines()))
+    assert [alias_in(each) for each in tree.body] == ["A", "B", "C", "Or", None, None]
 
 
 def test_a_class_name_stands_for_one_class() -> None:
     places: dict[str, list[str]] = {}
-    for name, file in classes():
+    for name, file in types():
         places.setdefault(name, []).append(file)
     allowed = {name: count for name, (count, _) in HOMONYMS.items()} | HOMONYMS_LEFT
     trouble = []

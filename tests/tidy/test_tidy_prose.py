@@ -1,18 +1,15 @@
-"""Sentences of docstrings and comments have a noun of the domain as their subject.
+"""Prose of docstrings and comments: nouns of the domain as subjects, a verb in front of a function.
 
-The numbers in ratchets.py only go down: a room has exactly as many pronouns as it says there.
+The numbers in ratchets.py only go down: a room has exactly as many exceptions as they allow.
 """
 
 import ast
-import io
 import re
-import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from ratchets import PRONOUNS_LEFT
-from source_tree import IN_SOURCE, name_of, room_of, text_of, tree_of
+from ratchets import PRONOUNS_LEFT, VERBLESS_DOCSTRINGS_LEFT, compare
+from source_tree import IN_SOURCE, comments, docstrings, name_of, room_of, text_of, tree_of
 
 SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+")
 PERSON = re.compile(
@@ -21,22 +18,10 @@ PERSON = re.compile(
     re.IGNORECASE,
 )
 SUBJECT = re.compile(r"(who|whom|what|it|he|whoever)\b", re.IGNORECASE)
-
-
-def comments(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the comments of a file, each with its line."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string.lstrip("# ")
-
-
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings of a file, each with its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                yield node.body[0].lineno, text
+NO_VERB = re.compile(
+    r"`|(?:The|An?|Whether|Where|How|As|Like|All|Every|One|Those|Names|Members|From|Without"
+    r"|Nothing|None|No|There|Done|Back|What|On|Out)\b"
+)
 
 
 def pronouns(prose: str) -> list[str]:
@@ -65,13 +50,31 @@ def test_the_subject_of_a_sentence_is_a_noun_of_the_domain() -> None:
     found: dict[str, list[str]] = {}
     for path in IN_SOURCE:
         found.setdefault(room_of(path), []).extend(found_in(path))
-    counts = Counter({room: len(sentences) for room, sentences in found.items()})
-    trouble = []
-    for room in sorted(found.keys() | PRONOUNS_LEFT.keys()):
-        count, left = counts[room], PRONOUNS_LEFT.get(room, 0)
-        if count > left:
-            shown = "\n  ".join(found[room])
-            trouble.append(f"{room} has {count}, {left} were left: rewrite the sentence\n  {shown}")
-        elif count < left:
-            trouble.append(f"{room} has {count}, {left} were left: lower the number")
+    trouble = compare(found, PRONOUNS_LEFT, "rewrite the sentence")
+    assert trouble == [], "\n".join(trouble)
+
+
+def function_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of functions and properties, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+
+
+def test_a_docstring_without_a_verb_is_found() -> None:
+    assert all(map(NO_VERB.match, ("The offset.", "Whether it is open.", "`offset` is the last.")))
+    assert not any(map(NO_VERB.match, ("Return the offset.", "Append a batch.", "Allow a name.")))
+
+
+def test_a_docstring_of_a_function_begins_with_a_verb() -> None:
+    found: dict[str, list[str]] = {}
+    for path in IN_SOURCE:
+        found.setdefault(room_of(path), []).extend(
+            f"{name_of(path)}:{line}: {text.splitlines()[0]}"
+            for line, text in function_docstrings(tree_of(path))
+            if NO_VERB.match(text)
+        )
+    trouble = compare(found, VERBLESS_DOCSTRINGS_LEFT, "begin the docstring with its verb")
     assert trouble == [], "\n".join(trouble)

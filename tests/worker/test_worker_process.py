@@ -256,7 +256,7 @@ def journal_of(directory: Path) -> list[Line]:
 
 async def trails(cluster: ClusterLike, topic: str, partitions: int) -> list[Trail]:
     topic_partitions = [TopicPartition(topic, each) for each in range(partitions)]
-    async with Admin(cluster.bootstrap) as admin:
+    async with Admin(bootstrap=cluster.bootstrap) as admin:
         records = read_to_end(admin, {"bootstrap.servers": cluster.bootstrap}, topic_partitions)
         return [read_trail(each.headers) async for each in records]
 

@@ -1,1 +1,1 @@
-"""The shell of a node: connections in, handlers, waiting room, replies out."""
+"""The shell of a node: connections in, handlers, parked requests, replies out."""

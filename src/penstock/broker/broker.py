@@ -17,6 +17,7 @@ from penstock.broker.network.connection import BrokerConnection
 from penstock.broker.network.connection_limits import ConnectionLimits
 from penstock.broker.network.frames import FramePool
 from penstock.broker.network.listener import BrokerListener
+from penstock.broker.network.long_requests import PART_OF_REQUEST_BYTES, LongRequests
 from penstock.broker.partitions.integrity import Integrity
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.replicas import Replicas
@@ -64,6 +65,7 @@ class Broker:
         self.sliced_work = SlicedWork(world.clock, world.timers)
         self.frames = FramePool(self.settings.request_bytes_max)
         self.backpressure = Backpressure(self.frames, self.settings.requests_max)
+        self.long_requests = LongRequests(self.settings.request_bytes_max // PART_OF_REQUEST_BYTES)
         self.unpacking = Unpacking(world)
         self.recompression = Recompression(self)
         self.rejections = ThrottledLog()
@@ -110,8 +112,8 @@ class Broker:
 
     @property
     def coordinators(self) -> "Coordinators":
-        """Return the coordinators, made on first use: a node without groups does not load their
-        code."""
+        """Return the coordinators, made on first use: preload.py has loaded their code by then, if
+        the node was ready for a moment."""
         if self._coordinators is None:
             from penstock.broker.coordinators.coordinators import Coordinators
 

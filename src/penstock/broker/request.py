@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+from penstock.broker.message_release import free_in_slices
 from penstock.broker.request_metrics import RequestMetrics, errors_in
 from penstock.broker.sliced_work import SlicedWork, Work
 from penstock.wire.apis import APIS
@@ -47,7 +48,6 @@ class ClientConnection(Protocol):
 
     active_at_ms: float
     client_id: str
-    client_software: tuple[str, str]
     on_closed: list[Callable[[], None]]
     on_drain: list[Callable[[], None]]
     produce_prefix: int
@@ -143,6 +143,9 @@ class ClientRequest:
                     request_metrics.failed(self.api_key, code)
                 yield None
             self._finish(frame)
+            held = [response]
+            del response
+            yield from free_in_slices(held)
         except UnencodableValue as problem:
             self._unwritable(problem)
         except Exception as error:

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from penstock.config.key import LONG_MAX, Value
 
+_PAIRS = re.compile(r"(?:\d+:\d+,)*\d+:\d+")
+
 
 class Between(NamedTuple):
     """A number between two others, both included; `beside` is one more allowed value."""
@@ -87,7 +89,8 @@ class ThrottledReplicas(NamedTuple):
 
     def refusal(self, value: Value) -> str | None:
         assert isinstance(value, tuple), "throttled replicas are a list"
-        if value == ("*",) or all(re.fullmatch(r"\d+:\d+", pair) for pair in value):
+        # One match over the whole list: a value may have thousands of pairs.
+        if value in ((), ("*",)) or _PAIRS.fullmatch(",".join(value)):
             return None
         return f"must be {self.text()}"
 

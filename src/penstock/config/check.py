@@ -5,6 +5,7 @@ problems at once, with their locations.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.group import GroupConfig
@@ -32,18 +33,28 @@ from penstock.config.topic import TopicConfig
 from penstock.config.values import WrongSetting, parse, rejected
 from penstock.errors import InvalidConfig, InvalidRequest
 
+# The topic keys that are checked beside each other, or beside the broker's.
+_READ_TOGETHER = ("min.compaction.lag.ms", "max.compaction.lag.ms", "remote.storage.enable")
+
 
 def check_broker(config: BrokerConfig) -> None:
     """Raise InvalidConfig with every problem, one per line."""
     problems = broker_problems(config)
     if problems:
-        raise InvalidConfig("\n".join(problems))
+        raise InvalidConfig("\n".join(each.text for each in problems))
 
 
-def broker_problems(config: BrokerConfig) -> list[str]:
+class BrokerProblem(NamedTuple):
+    """A problem that prevents a start, and the keys that are responsible."""
+
+    text: str
+    keys: tuple[str, ...]
+
+
+def broker_problems(config: BrokerConfig) -> list[BrokerProblem]:
     """Return the problems that prevent a start. A check that needs an invalid value is skipped,
     because the value itself is reported."""
-    problems: list[str] = []
+    problems: dict[str, BrokerProblem] = {}
     for check in _CHECKS:
         try:
             check(config)
@@ -51,10 +62,11 @@ def broker_problems(config: BrokerConfig) -> list[str]:
             continue
         except WrongSetting as problem:
             location = _location(config, problem)
-            texts = (location + line for line in problem.message.splitlines())
-            # Several checks may report the same bad text.
-            problems += (each for each in texts if each not in problems)
-    return problems
+            for line in problem.message.splitlines():
+                # Several checks may report the same bad text.
+                text = location + line
+                problems.setdefault(text, BrokerProblem(text, problem.keys))
+    return list(problems.values())
 
 
 class UnreadableSetting(WrongSetting, code=WrongSetting.code):
@@ -363,7 +375,9 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
     """Check all overrides of one topic, alone and together."""
     for name, value in overrides.items():
         validate_topic_config(name, value)
-    topic = TopicConfig(overrides, broker)
+    # A long list is not read a second time.
+    read_together = {name: overrides[name] for name in _READ_TOGETHER if name in overrides}
+    topic = TopicConfig(read_together, broker)
     low, high = topic.integer("min.compaction.lag.ms"), topic.integer("max.compaction.lag.ms")
     if low > high:
         raise InvalidConfig(

@@ -98,9 +98,11 @@ def load(
     unreadable = [each.key for each in settings.values() if not _check_value(each, problems)]
     static = {key: Setting(each.text, each.where) for key, each in settings.items()}
     config = PartialConfig(static, unreadable) if unreadable else BrokerConfig(static)
-    if whole:
-        problems += broker_problems(config)
-    idle += _without_effect(config)
+    wrong = broker_problems(config) if whole else []
+    problems += (each.text for each in wrong)
+    # A key that prevents the start has an effect.
+    blamed = {key for each in wrong for key in each.keys}
+    idle += (each for each in _without_effect(config) if each.key not in blamed)
     if problems:
         raise ConfigRejected(problems, warnings, idle)
     return Loaded(config, tuple(warnings), tuple(idle))

@@ -74,7 +74,7 @@ def _parse_type(kind: ValueType, text: str) -> Value:
                 raise ValueError(f"Not a number of type {kind.name}")
             return float(text)
         case ValueType.LIST:
-            return tuple(part.strip() for part in text.split(",")) if text else ()
+            return tuple(map(str.strip, text.split(","))) if text else ()
         case _:
             return text
 

@@ -51,7 +51,7 @@ def check_broker_epoch(image: Image, broker_id: int, broker_epoch: int) -> Broke
     return broker
 
 
-class BrokerWork:
+class BrokerRequests:
     """Decides about registrations; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings, next_offset: int) -> None:
@@ -60,7 +60,8 @@ class BrokerWork:
         self._next_offset = next_offset
 
     def register(self, request: k62.BrokerRegistrationRequest) -> Outcome:
-        """A new incarnation gets the offset of its registration as epoch, and starts fenced."""
+        """Register a broker. A new incarnation starts fenced; its epoch is the offset of its
+        registration."""
         self._check_registration(request)
         existing = self._image.brokers.get(request.broker_id)
         record = self._registration(request)

@@ -18,7 +18,6 @@ from penstock.config import (
     validate_client_metrics,
     validate_group_default,
     validate_group_overrides,
-    validate_topic_config,
     validate_topic_overrides,
 )
 from penstock.config.values import to_text
@@ -48,14 +47,13 @@ class TableRules:
         changes: Mapping[str, str | None],
         after: Mapping[str, str],
     ) -> None:
-        """Raise what is wrong with the changes, alone and beside what is set."""
+        """Raise InvalidConfig or InvalidRequest if the changes, or all values together, are not
+        legal."""
         new = {name: value for name, value in changes.items() if value is not None}
         if resource.kind == TOPIC:
-            for name, value in new.items():
-                validate_topic_config(name, value)
             # A key set by an older or newer release must not prevent other changes.
             known = {name: value for name, value in after.items() if name in TOPIC_KEYS}
-            validate_topic_overrides(known, self._broker)
+            validate_topic_overrides({**new, **known}, self._broker)
         elif resource.kind == BROKER:
             self._validate_broker(resource, changes, new, after)
         elif resource.kind == GROUP:
@@ -71,7 +69,7 @@ class TableRules:
         new: Mapping[str, str],
         after: Mapping[str, str],
     ) -> None:
-        """Like Kafka, answer a bad value of a broker key with InvalidRequest (KAFKA-13609)."""
+        """Raise InvalidRequest for a bad value of a broker key, as Kafka does (KAFKA-13609)."""
         check_dynamic(new, cluster_wide=resource == EVERY_BROKER)
         own, every = ({}, after) if resource == EVERY_BROKER else (after, {})
         try:

@@ -41,7 +41,7 @@ def check_values(
     changes: Mapping[str, str | None],
     after: Mapping[str, str],
 ) -> None:
-    """The changes are legal, alone and with what is set already; else InvalidConfig."""
+    """Raise InvalidConfig if the changes are not legal, alone or with the values set already."""
     for name, value in changes.items():
         if value is not None and len(value) > CONFIG_VALUE_LENGTH_MAX:
             raise InvalidConfig(
@@ -66,7 +66,7 @@ class _Resource(Protocol[C]):
     configs: list[C]
 
 
-class ConfigWork:
+class ConfigRequests:
     """Decides about settings; holds no state but what it was given."""
 
     def __init__(self, image: Image, rules: ConfigRules) -> None:
@@ -99,14 +99,14 @@ class ConfigWork:
         return [
             _record(resource, name, value)
             for name, value in changes.items()
-            # A broker reloads files it names (key stores) when told the same value again.
+            # A broker reloads files it names (key stores) when the same value is set again.
             if value != current.get(name) or resource.kind == BROKER
         ]
 
     def _with_cleared(self, records: list[ConfigRecord]) -> list[ConfigRecord | ClearElrRecord]:
-        """Return the records, and those that forget the eligible leader replicas where
-        min.insync.replicas changes: the old value chose them, and under a larger new one they may
-        lack committed records. A value for all brokers concerns every topic."""
+        """Return the records, with a ClearElrRecord for each change of min.insync.replicas. The old
+        value chose the eligible leader replicas; under a larger one they may lack committed
+        records. A value for all brokers concerns every topic."""
         if not self._image.eligible_leaders_enabled:
             return [*records]
         changed = [each for each in records if each.name == MIN_ISR]
@@ -114,7 +114,8 @@ class ConfigWork:
         return [*records, *(ClearElrRecord(topic_name=name) for name in names)]
 
     def _check_min_isr(self, resource: ConfigResourceId, changes: Mapping[str, str | None]) -> None:
-        """Eligible leader replicas need one min.insync.replicas that all brokers share."""
+        """Raise InvalidConfig where eligible leader replicas need one min.insync.replicas for all
+        brokers."""
         if resource.kind != BROKER or MIN_ISR not in changes:
             return
         if not self._image.eligible_leaders_enabled:
@@ -219,24 +220,24 @@ def _for_each(
     resources: Sequence[_Resource[C]],
     decide: Callable[[ConfigResourceId, list[C]], list[ConfigRecord]],
 ) -> tuple[list[ConfigRecord], list[AlterConfigsResourceResponse]]:
-    """The records of all resources that are not refused, and an answer for each."""
+    """Return the records of all accepted resources, and an answer for each resource."""
     records: list[ConfigRecord] = []
     responses = []
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     for wanted in resources:
         resource = ConfigResourceId(wanted.resource_type, wanted.resource_name)
-        refusal: KafkaError | None = None
+        rejection: KafkaError | None = None
         try:
             _check_once(named[resource], [config.name for config in wanted.configs])
             made = decide(resource, wanted.configs)
             _check_size(len(records) + len(made))
             records += made
         except KafkaError as error:
-            refusal = error
+            rejection = error
         responses.append(
             AlterConfigsResourceResponse(
-                error_code=refusal.code if refusal else 0,
-                error_message=refusal.message if refusal else None,
+                error_code=rejection.code if rejection else 0,
+                error_message=rejection.message if rejection else None,
                 resource_type=resource.kind,
                 resource_name=resource.name,
             )

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.controller.brokers import BrokerWork, allocate_producer_ids
-from penstock.controller.configs import ConfigWork
+from penstock.controller.brokers import BrokerRequests, allocate_producer_ids
+from penstock.controller.configs import ConfigRequests
 from penstock.controller.delta import Delta, ImageBuilder, MetadataCorrupt
-from penstock.controller.elect_leaders import ElectLeadersWork
-from penstock.controller.features import FeatureWork
+from penstock.controller.elect_leaders import ElectLeadersRequests
+from penstock.controller.features import FeatureRequests
 from penstock.controller.image import ELIGIBLE_LEADERS, Image
-from penstock.controller.reassignments import ReassignmentWork
+from penstock.controller.reassignments import ReassignmentRequests
 from penstock.controller.records import (
     METADATA_VERSION,
     METADATA_VERSION_LATEST,
@@ -22,7 +22,7 @@ from penstock.controller.records import (
 )
 from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import ConfigRules, ControllerSettings
-from penstock.controller.topics import TopicWork
+from penstock.controller.topics import TopicRequests
 from penstock.effects import Failure, Outcome
 from penstock.errors import KafkaError, UnsupportedVersion
 from penstock.wire.messages.k19_create_topics import CreateTopicsRequest
@@ -59,6 +59,7 @@ from penstock.wire.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
+    FeatureLevelRecord,
 )
 
 BOOTSTRAP_TRANSACTION = "Bootstrap records"
@@ -78,7 +79,7 @@ class ControllerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ImageUpdate:
     """The image after one batch, and its changes."""
 
     image: Image
@@ -86,19 +87,19 @@ class Step:
 
 
 class Controller:
-    """A machine (see machine.protocols). `stepped` hears of every image, before it is committed."""
+    """A machine (see machine.protocols). `on_update` gets every image, before the commit."""
 
     def __init__(
         self,
         settings: ControllerSettings,
         rules: ConfigRules,
         bootstrap: Sequence[Any],
-        stepped: Callable[[Step], None],
+        on_update: Callable[[ImageUpdate], None],
     ) -> None:
         self._settings = settings
         self._rules = rules
         self._bootstrap = bootstrap
-        self._stepped = stepped
+        self._on_update = on_update
         self._next_offset = 0
         self._records_seen = False
         self._in_transaction = False
@@ -133,10 +134,11 @@ class Controller:
         # While loading, one image for all batches: one for each would be copied and thrown away.
         if not self._loading and not self._in_transaction:
             delta = self._fold()
-            self._stepped(Step(self.image, delta))
+            self._on_update(ImageUpdate(self.image, delta))
 
     def _fold(self) -> Delta:
-        """Make what was replayed since the last time part of the image."""
+        """Build the next image from the records replayed since the last one, and return its
+        delta."""
         self.image, delta = self._builder.build(*self._last_batch)
         self._builder = ImageBuilder(self.image)
         self._check_metadata_version()
@@ -153,32 +155,38 @@ class Controller:
         )
 
     def loaded(self, _now_ms: int) -> Outcome:
-        """Activation: an empty log gets its first records, an open transaction is aborted."""
+        """Activate the controller: write the first records of an empty log, abort an open
+        transaction."""
         self._loading = False
         records: list[Any] = []
         if self._in_transaction:
             records.append(AbortTransactionRecord(reason="Controller failover"))
         else:
             delta = self._fold()
-            self._stepped(Step(self.image, delta))
+            self._on_update(ImageUpdate(self.image, delta))
         if not self._records_seen or (self._in_transaction and not self.image.features):
             if not self._bootstrap:
                 raise MetadataCorrupt("an empty metadata log, and no bootstrap records for it")
-            features = {r.name for r in self._bootstrap if getattr(r, "feature_level", 0)}
+            features = {
+                each.name
+                for each in self._bootstrap
+                if isinstance(each, FeatureLevelRecord) and each.feature_level
+            }
             records.append(BeginTransactionRecord(name=BOOTSTRAP_TRANSACTION))
             records += self._bootstrap
             if ELIGIBLE_LEADERS in features:
-                records += FeatureWork(self.image, self._settings).min_isr_records()
+                records += FeatureRequests(self.image, self._settings).min_isr_records()
             records.append(EndTransactionRecord())
         return Outcome(records)
 
     def recover(self, event: Any, problem: Exception, _now_ms: int) -> Outcome:
-        """A request changes nothing but by its records, so one that failed has changed nothing."""
+        """Report a request that failed. Only records change the state, so the request has changed
+        nothing."""
         subject = f"{type(event.message).__name__} to the controller"
         return Outcome(failures=[Failure(subject, problem, "It has changed nothing.")])
 
     def set_aside(self, _record: Any, problem: Exception) -> Failure:
-        """Metadata is one whole: a record that cannot be replayed is never passed over."""
+        """Raise the problem: metadata is one whole, and no record of it may be passed over."""
         raise problem
 
     # Requests
@@ -194,18 +202,18 @@ class Controller:
             case CreatePartitionsRequest():
                 return self._topics(event).create_partitions(message)
             case ListPartitionReassignmentsRequest():
-                return ReassignmentWork(self.image, self._settings).list_all(message)
+                return ReassignmentRequests(self.image, self._settings).list_all(message)
             case AlterPartitionReassignmentsRequest():
-                return ReassignmentWork(self.image, self._settings).alter(message)
+                return ReassignmentRequests(self.image, self._settings).alter(message)
             case ElectLeadersRequest():
-                elections = ElectLeadersWork(self.image, self._settings)
+                elections = ElectLeadersRequests(self.image, self._settings)
                 return _or_code(ElectLeadersResponse, elections.elect, message)
             case IncrementalAlterConfigsRequest():
-                return ConfigWork(self.image, self._rules).incremental(message)
+                return ConfigRequests(self.image, self._rules).incremental(message)
             case AlterConfigsRequest():
-                return ConfigWork(self.image, self._rules).replace_all(message)
+                return ConfigRequests(self.image, self._rules).replace_all(message)
             case UpdateFeaturesRequest():
-                return FeatureWork(self.image, self._settings).update(message, version)
+                return FeatureRequests(self.image, self._settings).update(message, version)
             case AllocateProducerIdsRequest():
                 allocate = allocate_producer_ids
                 return _or_code(AllocateProducerIdsResponse, allocate, self.image, message)
@@ -220,11 +228,11 @@ class Controller:
             case _:
                 raise UnsupportedVersion(f"The controller does not serve {type(message).__name__}.")
 
-    def _topics(self, event: ControllerRequest) -> TopicWork:
-        return TopicWork(self.image, self._settings, self._rules, SeededRandom(event.seed))
+    def _topics(self, event: ControllerRequest) -> TopicRequests:
+        return TopicRequests(self.image, self._settings, self._rules, SeededRandom(event.seed))
 
-    def _brokers(self) -> BrokerWork:
-        return BrokerWork(self.image, self._settings, self._next_offset)
+    def _brokers(self) -> BrokerRequests:
+        return BrokerRequests(self.image, self._settings, self._next_offset)
 
 
 def _or_code(response: Callable[..., Any], work: Callable[..., Outcome], *given: Any) -> Outcome:

@@ -43,7 +43,7 @@ class Delta:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic name that means something else than before."""
+        """Return the names of all topics that were created, deleted or changed."""
         names = dict.fromkeys(self.created_topics)
         names.update(dict.fromkeys(name for name, _ in self.deleted_topics))
         names.update(dict.fromkeys(name for name, _ in self.changed_partitions))
@@ -78,7 +78,7 @@ class ImageBuilder:
         return getattr(self._base, name) if found is None else found
 
     def apply(self, record: Any) -> None:
-        """Take in one record; transactions are the caller's business."""
+        """Apply one record; metadata transactions are up to the caller."""
         if isinstance(record, UnreadRecord):
             unread = self._tables.get("unread", self._base.unread)
             self._tables["unread"] = (*unread, record.raw)
@@ -88,7 +88,8 @@ class ImageBuilder:
             handler(self, record)
 
     def build(self, offset: int, epoch: int, timestamp_ms: int) -> tuple[Image, Delta]:
-        """The image with all that was applied, `offset` being that of the last record."""
+        """Return the image with all applied records, and its delta; `offset` is that of the last
+        record."""
         if self._partitions:
             topics = self._table("topics")
             for name, partitions in self._partitions.items():
@@ -271,7 +272,7 @@ class ImageBuilder:
 
 
 def merge(before: PartitionImage, record: m.PartitionChangeRecord) -> PartitionImage:
-    """The partition after a change; naming a leader, even the same one, begins an epoch."""
+    """Return the partition after a change. A named leader, even the same one, begins an epoch."""
     changes: dict[str, Any] = {"partition_epoch": before.partition_epoch + 1}
     if record.leader != NO_LEADER_CHANGE:
         changes["leader"] = record.leader if record.leader >= 0 else NO_LEADER

@@ -1,4 +1,4 @@
-"""Answers that only look: the quorum, and who clients are told is the controller."""
+"""The state of the quorum, and the broker that clients use as the controller."""
 
 from penstock.controller.image import Image
 from penstock.errors import UnknownTopicOrPartition
@@ -13,7 +13,7 @@ NO_BROKER = -1
 def describe_quorum(
     request: k55.DescribeQuorumRequest, view: QuorumView, now_ms: int
 ) -> k55.DescribeQuorumResponse:
-    """There is one partition to describe; any other is unknown."""
+    """Return the state of the metadata partition, and UnknownTopicOrPartition for any other."""
     topics = []
     for topic in request.topics:
         partitions = [

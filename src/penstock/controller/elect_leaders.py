@@ -25,7 +25,7 @@ from penstock.wire.messages import k43_elect_leaders as k43
 ELECTIONS: Final = {0: LeaderElection.PREFERRED, 1: LeaderElection.UNCLEAN}
 
 
-class ElectLeadersWork:
+class ElectLeadersRequests:
     """Decides about elections; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings) -> None:
@@ -41,8 +41,8 @@ class ElectLeadersWork:
         reply = k43.ElectLeadersResponse()
         everything = request.topic_partitions is None
         for name, indexes in self._meant(request):
-            told = k43.ReplicaElectionResult(topic=name)
-            reply.replica_election_results.append(told)
+            topic_result = k43.ReplicaElectionResult(topic=name)
+            reply.replica_election_results.append(topic_result)
             for index in indexes:
                 result = k43.PartitionResult(partition_id=index, error_message=None)
                 try:
@@ -51,11 +51,11 @@ class ElectLeadersWork:
                     records.append(self._elect_one(electorate, name, index))
                 except ElectionNotNeeded as error:
                     if everything:
-                        continue  # those that have the leader they should are not told of
+                        continue  # a partition with the right leader is left out
                     result.error_code, result.error_message = error.code, error.message
                 except KafkaError as error:
                     result.error_code, result.error_message = error.code, error.message
-                told.partition_result.append(result)
+                topic_result.partition_result.append(result)
         return Outcome(records, reply)
 
     def _meant(self, request: k43.ElectLeadersRequest) -> Iterator[tuple[str, list[int]]]:

@@ -1,8 +1,8 @@
 """Leader elections when brokers come, go, or return from a crash, or on request.
 
-An in-sync replica leads; without one, an eligible leader replica does: such replicas were in sync
-when the set fell below min.insync.replicas, and so have all committed records. If both sets are
-empty, the last leader may return. Other replicas lead only where unclean election is allowed.
+An in-sync replica leads; without one, an eligible leader replica does. Eligible replicas were in
+sync when the set fell below min.insync.replicas, so they have all committed records. If both sets
+are empty, the last leader may return. Other replicas lead only where unclean election is allowed.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,8 @@ class Electorate:
         return broker_id == self.added or (broker is not None and broker.active)
 
     def setting(self, topic: str, name: str, static: str) -> str:
-        """The topic's own value, else the broker's, else the cluster's, else the static one."""
+        """Return the topic's own value, else the broker's, else the cluster's, else the static
+        one."""
         own = self.image.config(ConfigResourceId(TOPIC, topic)).get(name)
         if own is not None:
             return own
@@ -88,9 +89,9 @@ def change_partition(
     partition: PartitionImage,
     wanted: PartitionImage | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that takes the partition to where it should be; None if it is there already.
+    """Return the record that takes the partition to its wanted state; None if nothing changes.
 
-    `wanted` has the replicas and the in-sync set that it shall have, if not those it has.
+    `wanted` has the new replicas and in-sync set, if they change.
     """
     with_eligible = electorate.image.eligible_leaders_enabled
     gone = (electorate.removed, electorate.crashed)
@@ -141,7 +142,8 @@ def change_partition(
 def complete_reassignment(
     wanted: PartitionImage, isr: list[int]
 ) -> tuple[PartitionImage, list[int]]:
-    """Done as soon as all that stay are in sync: those that go leave the set then."""
+    """Return the partition and its in-sync set, without the removed replicas once all others are in
+    sync."""
     staying = tuple(each for each in wanted.replicas if each not in wanted.removing)
     in_sync = [each for each in isr if each not in wanted.removing]
     if not staying or not in_sync or any(each not in in_sync for each in staying):
@@ -150,7 +152,7 @@ def complete_reassignment(
 
 
 def _directories(image: Image, partition: PartitionImage, wanted: PartitionImage) -> list[bytes]:
-    """Where each replica is: as before, and for a new one where its broker will put it."""
+    """Return the directory of each replica; a new replica gets its broker's default."""
     if wanted.replicas == partition.replicas or image.metadata_version < DIRECTORIES_SINCE:
         return list(partition.directories)
     known = dict(zip(partition.replicas, partition.directories, strict=False))
@@ -158,7 +160,7 @@ def _directories(image: Image, partition: PartitionImage, wanted: PartitionImage
 
 
 def default_directory(image: Image, broker_id: int) -> bytes:
-    """Where a broker with one directory will put a new replica; with more, it chooses and tells."""
+    """Return the only directory of a broker. A broker with several assigns one itself."""
     broker = image.brokers.get(broker_id)
     directories = () if broker is None else broker.directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
@@ -180,7 +182,7 @@ def _elect(
     isr: list[int],
     eligible: list[int],
 ) -> tuple[int, bool]:
-    """The leader, and whether records may be lost by the choice."""
+    """Return the leader, and whether the choice may lose records."""
     entitled = isr or eligible
     may_lead: Callable[[int], bool] = electorate.may_lead
     if electorate.election is LeaderElection.PREFERRED:
@@ -205,7 +207,7 @@ def _elect(
 
 
 def changes_on_leaving(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
-    """The broker is fenced or gone: others take over what it led."""
+    """Return the changes for a broker that is fenced or gone: other replicas take over."""
     return _changes(
         Electorate(image, settings, removed=broker_id),
         lambda partition: broker_id in partition.isr or partition.leader == broker_id,
@@ -213,7 +215,8 @@ def changes_on_leaving(image: Image, settings: ControllerSettings, broker_id: in
 
 
 def changes_on_return(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
-    """Return the changes for a broker that is back: it may lead partitions without a leader."""
+    """Return the changes for a broker that is back: partitions without a leader may get this
+    one."""
     return _changes(
         Electorate(image, settings, added=broker_id),
         lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas,
@@ -221,11 +224,11 @@ def changes_on_return(image: Image, settings: ControllerSettings, broker_id: int
 
 
 def changes_on_crash(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
-    """The broker did not stop cleanly, so the end of its logs may be missing.
+    """Return the changes for a broker without a clean stop: its logs may lack their end.
 
-    With other replicas, the broker is no longer in sync. As the only replica the broker goes on
-    leading in a new epoch, so that clients notice offsets that are used for other records now.
-    Without eligible leader replicas only the in-sync set shows complete replicas, so it stays.
+    With other replicas, the broker is no longer in sync. An only replica goes on leading in a new
+    epoch: clients then notice that offsets were used again. Without eligible leader replicas the
+    in-sync set stays, since nothing else names complete replicas.
     """
     records: list[Any] = []
     if image.eligible_leaders_enabled:

@@ -20,7 +20,7 @@ _ALL_FAILED = "The update failed for all features since the following feature ha
 _METADATA_UNCHANGED = frozenset({2, 4, 9, 10, 12, 16, 18, 19, 20, 21, 22, 24, 25, 26, 27, 28, 29})
 
 
-class FeatureWork:
+class FeatureRequests:
     """Decides about feature levels; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings) -> None:
@@ -28,7 +28,7 @@ class FeatureWork:
         self._settings = settings
 
     def update(self, request: k57.UpdateFeaturesRequest, version: int) -> Outcome:
-        """All of them or none."""
+        """Update all features of the request, or none."""
         proposed = dict(self._image.features)
         proposed.update({each.feature: each.max_version_level for each in request.feature_updates})
         records: list[Any] = []
@@ -75,7 +75,8 @@ class FeatureWork:
         return records
 
     def min_isr_records(self) -> list[Any]:
-        """With eligible leader replicas, brokers must agree on min.insync.replicas."""
+        """Return the record that sets min.insync.replicas for all brokers, if none does. Eligible
+        leader replicas need one value for all brokers."""
         if MIN_ISR in self._image.config(EVERY_BROKER):
             return []
         return [

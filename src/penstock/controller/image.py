@@ -1,8 +1,8 @@
 """The cluster as the committed metadata records describe it: immutable, one value per version.
 
-A new image shares with the old one every part that did not change; only the tables that a batch
-touched are copied. `delta.py` makes one from the other. The mappings are never written to after
-the image is made.
+A new image shares with the old one every unchanged part. Only the tables that a batch touched are
+copied. `delta.py` makes one from the other. The mappings are never written to after the image is
+made.
 """
 
 from collections.abc import Iterator, Mapping

@@ -18,7 +18,8 @@ from penstock.wire.structures import RegisteredFeature, RegisteredListener
 
 
 def image_records(image: Image) -> Iterator[Any]:
-    """Records that make `image` out of nothing; metadata.version first, it governs the rest."""
+    """Yield the records that make `image` out of nothing; metadata.version comes first and governs
+    the rest."""
     names = sorted(image.features, key=lambda name: (name != METADATA_VERSION, name))
     for name in names:
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])

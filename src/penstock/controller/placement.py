@@ -21,7 +21,7 @@ class _Ring:
         self._round = 0
 
     def take(self, round_number: int) -> int | None:
-        """The next broker that was not yet taken in this round."""
+        """Return the next broker that was not yet taken in this round; None if all were."""
         if not self.brokers:
             return None
         if round_number != self._round:
@@ -45,13 +45,13 @@ class _Rack:
         return self.fenced.take(round_number) if found is None else found
 
 
-def place(
+def assign_replicas(
     brokers: Iterable[BrokerImage],
     partition_count: int,
     replication_factor: int,
     chance: SeededRandom,
 ) -> list[list[int]]:
-    """The replicas of each new partition, the preferred leader first."""
+    """Return the replicas of each new partition, the preferred leader first."""
     known = sorted(brokers, key=lambda broker: broker.broker_id)
     unfenced_count = sum(not broker.fenced for broker in known)
     _check(replication_factor, len(known), unfenced_count)
@@ -73,13 +73,13 @@ def place(
                 chance.shuffle(rack.unfenced.brokers)
                 chance.shuffle(rack.fenced.brokers)
             round_number = 0
-        placed.append(_place_one(racks, offset % len(racks), replication_factor, round_number))
+        placed.append(_assign_one(racks, offset % len(racks), replication_factor, round_number))
         round_number += 1
         offset += 1
     return placed
 
 
-def _place_one(racks: list[_Rack], offset: int, count: int, round_number: int) -> list[int]:
+def _assign_one(racks: list[_Rack], offset: int, count: int, round_number: int) -> list[int]:
     leader_rack = offset
     while (leader := racks[leader_rack].unfenced.take(round_number)) is None:
         leader_rack = (leader_rack + 1) % len(racks)

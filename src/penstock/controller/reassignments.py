@@ -1,7 +1,7 @@
 """AlterPartitionReassignments and ListPartitionReassignments: partitions that change their brokers.
 
-A reassignment begins by adding the new replicas to those that are there, and is done when all that
-shall stay are in sync (elections.complete_reassignment): at once where none is new.
+A reassignment begins by adding the new replicas to the present ones. The reassignment ends when all
+replicas that stay are in sync (elections.complete_reassignment).
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.messages import k46_list_partition_reassignments as k46
 
 
-class ReassignmentWork:
+class ReassignmentRequests:
     """Decides about reassignments; holds no state but what it was given."""
 
     def __init__(self, image: Image, settings: ControllerSettings) -> None:
@@ -40,13 +40,13 @@ class ReassignmentWork:
             allow_replication_factor_change=request.allow_replication_factor_change,
         )
         for topic in request.topics:
-            told = k45.ReassignableTopicResponse(name=topic.name)
-            reply.responses.append(told)
+            topic_response = k45.ReassignableTopicResponse(name=topic.name)
+            reply.responses.append(topic_response)
             for wanted in topic.partitions:
                 result = k45.ReassignablePartitionResponse(
                     partition_index=wanted.partition_index, error_message=None
                 )
-                told.partitions.append(result)
+                topic_response.partitions.append(result)
                 try:
                     record = self._alter_one(topic.name, wanted, request)
                     if record is not None:
@@ -103,7 +103,8 @@ class ReassignmentWork:
                 raise InvalidReplicaAssignment(f"{what} the broker {broker_id} more than once.")
 
     def _cancel(self, topic: Topic, partition: PartitionImage) -> Any:
-        """Back to the replicas there were, without those that were being added."""
+        """Return the record that removes the added replicas again; raise if no reassignment is
+        under way."""
         if not partition.adding and not partition.removing:
             raise NoReassignmentInProgress
         replicas = tuple(each for each in partition.replicas if each not in partition.adding)
@@ -130,7 +131,7 @@ class ReassignmentWork:
     # ListPartitionReassignments
 
     def list_all(self, request: k46.ListPartitionReassignmentsRequest) -> Outcome:
-        """Those under way: partitions that have replicas to add or to remove."""
+        """Return the partitions that have replicas to add or to remove."""
         wanted: Mapping[str, Sequence[int]]
         if request.topics is None:
             wanted = {name: tuple(topic.partitions) for name, topic in self._image.topics.items()}

@@ -1,7 +1,7 @@
 """Metadata records as bytes, in the versions that the cluster's metadata.version allows.
 
-A record of a type or version that is not known here is kept as it was written: a snapshot must
-not lose it, and a server that knows it can be started on the same directory again.
+A record of an unknown type or version is kept as it was written, and a snapshot keeps it too. A
+newer server can then be started on the same directory again.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class UnreadRecord:
 
 
 def record_version(record: Any, metadata_version: int) -> int:
-    """The version in which Kafka writes this record at that metadata.version."""
+    """Return the version in which Kafka writes this record at that metadata.version."""
     match record:
         case PartitionRecord() | PartitionChangeRecord():
             if metadata_version >= ELIGIBLE_LEADERS_SINCE:
@@ -63,7 +63,7 @@ def encode_record(record: Any, metadata_version: int) -> bytes:
 
 
 def decode_record(data: Buffer) -> Any:
-    """The record, or an UnreadRecord where this server is too old for it."""
+    """Return the record, or an UnreadRecord where this server is too old for it."""
     try:
         return read_metadata_record(data)[0]
     except (UnknownRecord, UnknownMessageVersion):

@@ -1,6 +1,6 @@
 """Chance for a machine that may not roll dice: everything follows from the event's seed.
 
-The shell draws the seed; the same event decides the same way wherever it is handled.
+The shell draws the seed; the same event leads to the same decision on every node.
 """
 
 from hashlib import blake2b
@@ -22,7 +22,7 @@ class SeededRandom:
         return blake2b(self._seed, digest_size=16, key=key).digest()
 
     def uuid(self) -> bytes:
-        """A version-4 UUID that is none of Kafka's reserved ids and is easy to type."""
+        """Return a version-4 UUID that is none of Kafka's reserved ids and is easy to type."""
         while True:
             value = bytearray(self._draw())
             value[6] = value[6] & 0x0F | 0x40

@@ -44,7 +44,8 @@ class ConfigRules(Protocol):
         changes: Mapping[str, str | None],
         after: Mapping[str, str],
     ) -> None:
-        """InvalidConfig if a change (None: back to the default) or all together are not legal."""
+        """Raise InvalidConfig if a change, or all values together, are not legal. None restores the
+        default."""
         ...
 
     def is_list(self, kind: int, name: str) -> bool: ...
@@ -56,7 +57,7 @@ class ConfigRules(Protocol):
     def effective_topic_configs(
         self, overrides: Mapping[str, str], cluster: Mapping[str, str], broker: Mapping[str, str]
     ) -> Sequence[ConfigEntry]:
-        """Every topic key with its value and where it comes from, by name."""
+        """Return every topic key with its value and its source, by name."""
         ...
 
 

@@ -26,5 +26,5 @@ def check_topic_name(name: str) -> None:
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key would be one name in metrics: '.' and '_' look alike there."""
+    """Return the name as metrics spell it: '.' and '_' are the same there."""
     return name.replace(".", "_")

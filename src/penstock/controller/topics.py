@@ -14,7 +14,7 @@ from penstock.controller.image import (
     Image,
     Topic,
 )
-from penstock.controller.placement import place
+from penstock.controller.placement import assign_replicas
 from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import (
     RECORDS_PER_REQUEST_MAX,
@@ -51,7 +51,7 @@ from penstock.wire.records.metadata import (
 DEFAULT = -1
 
 
-class TopicWork:
+class TopicRequests:
     """Decides about topics; holds no state but what it was given."""
 
     def __init__(
@@ -75,13 +75,13 @@ class TopicWork:
             if counts[topic.name] > 1:
                 duplicate = InvalidRequest("Duplicate topic name.")
                 if all(result.name != topic.name for result in results):
-                    results.append(_refused(topic.name, duplicate))
+                    results.append(_rejected(topic.name, duplicate))
                 continue
             try:
                 made, result = self._create_one(topic, taken)
                 _check_batch_size(len(records) + len(made))
             except KafkaError as error:
-                results.append(_refused(topic.name, error))
+                results.append(_rejected(topic.name, error))
                 continue
             records += made
             results.append(result)
@@ -171,7 +171,7 @@ class TopicWork:
         if factor == DEFAULT:
             factor = self._settings.default_replication_factor
         _check_batch_size(count)
-        placed = place(self._image.brokers.values(), count, factor, self._chance)
+        placed = assign_replicas(self._image.brokers.values(), count, factor, self._chance)
         self._check_active(placed, factor)
         return placed
 
@@ -285,7 +285,7 @@ class TopicWork:
         return Outcome(records, k20.DeleteTopicsResponse(responses=results))
 
     def _meant(self, state: k20.DeleteTopicState) -> tuple[str | None, bytes]:
-        """The same for one topic, whether a request calls it by its name or by its id."""
+        """Return one key per topic, whether a request gives its name or its id."""
         if state.name is None:
             topic = self._image.topic(state.topic_id)
             return (None, state.topic_id) if topic is None else (topic.name, ZERO_ID)
@@ -348,7 +348,7 @@ class TopicWork:
         _check_batch_size(more)
         factor = len(topic.partitions[0].replicas)
         if wanted.assignments is None:
-            placed = place(self._image.brokers.values(), more, factor, self._chance)
+            placed = assign_replicas(self._image.brokers.values(), more, factor, self._chance)
             self._check_active(placed, factor)
         else:
             if len(wanted.assignments) != more:
@@ -374,5 +374,5 @@ def _check_batch_size(record_count: int) -> None:
         )
 
 
-def _refused(name: str, error: KafkaError) -> k19.CreatableTopicResult:
+def _rejected(name: str, error: KafkaError) -> k19.CreatableTopicResult:
     return k19.CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)

@@ -5,7 +5,7 @@ Records of types that we do not know are passed over: a newer server may have wr
 
 from collections.abc import Sequence
 
-from penstock.coordinator.offset_batches import NO_EXPIRY, Pair, read_quickly, write_quickly
+from penstock.coordinator.offset_batches import NO_EXPIRY, KeyAndValue, read_quickly, write_quickly
 from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from penstock.wire import batch as batches
@@ -35,11 +35,11 @@ _VERSIONS: dict[type, int] = {
     transaction.TransactionLogValue: 1,
 }
 _OFFSET_WITH_EXPIRY = 1
-_NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+_NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
 def value_version(value: object) -> int:
-    """The version in which a value is written."""
+    """Return the version in which a value is written."""
     if isinstance(value, group.OffsetCommitValue) and value.expire_timestamp != NO_EXPIRY:
         return _OFFSET_WITH_EXPIRY
     return _VERSIONS.get(type(value), 0)
@@ -48,17 +48,17 @@ def value_version(value: object) -> int:
 def encode(
     records: Sequence[CoordinatorRecord | PendingOffset], now_ms: int, compression: int = 0
 ) -> bytes:
-    """One batch. Pending records are all of one producer."""
-    body = write_quickly(records)
-    if body is None:
-        body = encode_plainly(records)
-    attributes, producer = compression, _NOBODY
+    """Return one batch with the records. Pending records are all of one producer."""
+    payload = write_quickly(records)
+    if payload is None:
+        payload = encode_plainly(records)
+    attributes, producer = compression, _NO_PRODUCER
     first = records[0]
     if isinstance(first, PendingOffset):
         attributes |= TRANSACTIONAL
         producer = (first.producer_id, first.producer_epoch, NO_SEQUENCE)
     return batches.seal_batch(
-        compress(compression, body),
+        compress(compression, payload),
         attributes,
         len(records),
         last_delta=len(records) - 1,
@@ -68,15 +68,15 @@ def encode(
 
 
 def encode_plainly(records: Sequence[CoordinatorRecord | PendingOffset]) -> bytes:
-    """The records of a batch, all of one moment, by the general codec."""
-    body = bytearray()
+    """Return the records of a batch as the general codec writes them, all with one timestamp."""
+    payload = bytearray()
     for number, record in enumerate(records):
-        batches.write_record(body, 0, number, *write_record(record.key, record.value))
-    return bytes(body)
+        batches.write_record(payload, 0, number, *write_record(record.key, record.value))
+    return bytes(payload)
 
 
 def write_record(key: object, value: object | None) -> tuple[bytes, bytes | None]:
-    """A key and its value as they are stored."""
+    """Return a key and its value as they are stored."""
     return write_coordinator_key(key), (
         None if value is None else write_coordinator_value(value, value_version(value))
     )
@@ -108,9 +108,9 @@ def decode(
     return [make(CoordinatorRecord, pair) for pair in pairs]
 
 
-def read_plainly(family: Family, batch: Buffer) -> list[Pair]:
+def read_plainly(family: Family, batch: Buffer) -> list[KeyAndValue]:
     """Return the keys and values of any batch, by the general codec."""
-    pairs: list[Pair] = []
+    pairs: list[KeyAndValue] = []
     for raw in batches.read_records(batch):
         if raw.key is None:
             continue

@@ -1,6 +1,6 @@
 """The view of a coordinator on the cluster: topics, and the settings of groups."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 
@@ -21,7 +21,7 @@ class ClusterView(Protocol):
 
     def topic_by_id(self, topic_id: bytes) -> TopicView | None: ...
 
-    def topic_names(self) -> Iterable[str]:
+    def topic_names(self) -> Collection[str]:
         """Return all names, in a stable order."""
         ...
 

@@ -1,10 +1,10 @@
 """Committed offsets read and written quickly: a coordinator's partition holds little else.
 
-Hand-written beside the general codec, which takes three times as long. It knows how offsets have
-been laid out since Kafka 2.1: a key of type 1; a value of version 3, or of version 4 with or
-without a topic id; no metadata, no record headers. Single records that are something else are left
-to the general codec. A batch with anything unusual in its framing is left to `batches.decode` as a
-whole, and so are the words for what is wrong with it. A property test proves both ways equal.
+Hand-written beside the general codec, which takes three times as long. Kafka has laid out offsets
+in one form since 2.1: a key of type 1, no metadata, no record headers. The value has version 3, or
+version 4 with or without a topic id. Single records that are something else are left to the general
+codec. A batch with an unusual framing is left to `batches.decode`, which also raises its errors. A
+property test proves both paths equal.
 """
 
 import struct
@@ -23,7 +23,7 @@ from penstock.wire.records.coordinator import (
 )
 from penstock.wire.records.group import OffsetCommitKey, OffsetCommitValue
 
-Pair = tuple[object, object | None]
+KeyAndValue = tuple[object, object | None]
 
 # A group's records come in runs: the names of the last few groups and topics are kept.
 NAMES_MAX: Final = 16_384
@@ -45,12 +45,12 @@ _NO_TIME_SINCE: Final = bytes(2)
 _REST_BYTES: Final = len(_NO_TIME_SINCE) + _REST.size
 
 
-def read_quickly(data: bytes, count: int) -> list[Pair] | None:
-    """The keys and values of a batch's records, given its uncompressed body; None if it has to be
-    read the long way. A record of a type that we do not know is passed over."""
+def read_quickly(data: bytes, count: int) -> list[KeyAndValue] | None:
+    """Return the keys and values of the uncompressed records of a batch. Skip records of an unknown
+    type. Return None if only the general codec can read the batch."""
     if count < 0:
         return None
-    pairs: list[Pair] = []
+    pairs: list[KeyAndValue] = []
     position = 0
     try:
         for _ in range(count):
@@ -62,8 +62,8 @@ def read_quickly(data: bytes, count: int) -> list[Pair] | None:
     return pairs if position == len(data) else None
 
 
-def _read_record(data: bytes, position: int, pairs: list[Pair]) -> int:
-    """The position after one record, or -1 if it is unusual.
+def _read_record(data: bytes, position: int, pairs: list[KeyAndValue]) -> int:
+    """Append one record to the pairs and return the next position; -1 if the record is unusual.
 
     Lengths are zigzag varints: one byte below 64, two below 8192, odd if negative.
     """
@@ -121,8 +121,8 @@ def _read_record(data: bytes, position: int, pairs: list[Pair]) -> int:
 
 @lru_cache(maxsize=NAMES_MAX)
 def _names(prefix: bytes) -> tuple[str, str] | None:
-    """Group and topic of an offset's key, of which only the partition is left out; None if
-    something is wrong with them."""
+    """Return group and topic of an offset's key without its partition; None if they are
+    malformed."""
     try:
         topic_at = _GROUP_AT + _LENGTH.unpack_from(prefix, 2)[0] + _LENGTH.size
         topic_length = _LENGTH.unpack_from(prefix, topic_at - _LENGTH.size)[0]
@@ -134,7 +134,7 @@ def _names(prefix: bytes) -> tuple[str, str] | None:
 
 
 def _read_value(key: OffsetCommitKey, data: bytes, start: int, end: int) -> object:
-    """The fields of `OffsetCommitValue`, set as its own reader does it."""
+    """Return an `OffsetCommitValue`, with the fields set as its own reader does."""
     size = end - start
     topic_id = ZERO_UUID
     usual = False
@@ -164,8 +164,9 @@ def _read_value(key: OffsetCommitKey, data: bytes, start: int, end: int) -> obje
 
 
 def write_quickly(records: Sequence[CoordinatorRecord | PendingOffset]) -> bytes | None:
-    """The records of a batch as the general codec writes them, values in version 4; None if they
-    have to be written the long way. All are of one moment, and numbered from zero.
+    """Return the records as the general codec writes them, values in version 4. All records have
+    one timestamp, and their numbers start at zero. Return None if only the general codec can write
+    them.
 
     Hot path: a consumer commits a record per partition.
     """
@@ -215,7 +216,7 @@ def _numbers(count: int) -> Sequence[bytes]:
 
 @lru_cache(maxsize=NAMES_MAX)
 def _value_tail(topic_id: bytes) -> tuple[int, bytes]:
-    """The length of a value, as it is written, and what follows the time of the commit."""
+    """Return the encoded length of a value, and the bytes after the time of the commit."""
     if topic_id == ZERO_UUID:
         return _VALUE_4.size << 1, bytes(2)
     return _VALUE_4_WITH_ID.size << 1, bytes(_TOPIC_ID_TAG) + topic_id + bytes(1)
@@ -223,14 +224,14 @@ def _value_tail(topic_id: bytes) -> tuple[int, bytes]:
 
 @lru_cache(maxsize=NAMES_MAX)
 def _key_head(group: str, topic: str) -> bytes:
-    """The length of an offset's key, and the key but for the partition at its end."""
+    """Return the encoded length of an offset's key, and the key without its partition."""
     key = write_coordinator_key(OffsetCommitKey(group=group, topic=topic))
     out = bytearray()
     write_varint(out, len(key))
     return bytes(out + key[: -_PARTITION.size])
 
 
-def _read_other(raw_key: bytes, raw_value: bytes | None, pairs: list[Pair]) -> None:
+def _read_other(raw_key: bytes, raw_value: bytes | None, pairs: list[KeyAndValue]) -> None:
     try:
         key = read_coordinator_key(GROUP_RECORDS, raw_key)
     except UnknownRecord:

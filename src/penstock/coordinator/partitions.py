@@ -18,13 +18,15 @@ _LAST_TWO_OF_FOUR: Final = int.from_bytes(b"\x00\x00\xff\xff" * (_PART // 4), "b
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 units, with the overflow of a signed 32-bit number."""
+    """Return Java's String.hashCode: over UTF-16 units, as a signed 32-bit number that
+    overflows."""
     result = _ascii_hash(text.encode()) if text.isascii() else _units_hash(text)
     return result - _BITS - 1 if result & _SIGN else result
 
 
 def _ascii_hash(text: bytes) -> int:
-    """A part as one large number: all of its neighbours are added up at once, then all pairs."""
+    """Return the hash of ASCII text. Each part is one large number: neighbours are added at once,
+    then pairs."""
     text = bytes(-len(text) % 4) + text  # zeros in front change nothing
     result = 0
     for start in range(0, len(text), _PART):
@@ -48,12 +50,13 @@ def _units_hash(text: str) -> int:
 
 
 def partition_for(name: str, partitions: int) -> int:
-    """As Kafka's clients and tools find it; the one number without a positive twin counts as 0."""
+    """Return the partition that Kafka's clients and tools find; the most negative hash counts as
+    0."""
     hashed = java_hash(name) if len(name) > _REMEMBERED else _remembered_hash(name)
     return (0 if hashed == -_SIGN else abs(hashed)) % partitions
 
 
 @lru_cache(maxsize=_NAMES_MAX)
 def _remembered_hash(name: str) -> int:
-    """Every request of a member asks for the same few names."""
+    """Return the hash from a cache: every request of a member asks for the same few names."""
     return java_hash(name)

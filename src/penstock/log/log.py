@@ -9,7 +9,7 @@ append_stage.py stages, lookup.py finds, retention.py and truncation.py delete.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from crc32c import crc32c
@@ -173,40 +173,6 @@ class Log:
         log._unsynced[file] = None
         log._reserve(file)
         return log
-
-    @classmethod
-    def open(
-        cls,
-        disk: Disk,
-        directory: str,
-        config: LogConfig,
-        *,
-        now_ms: int,
-        clean: bool,
-        recovery_point: int = 0,
-        start_offset: int = 0,
-        salvage: bool = False,
-        sizes: Mapping[int, int] | None = None,
-        files: FileCache | None = None,
-        failed: Callable[[DiskFailed], None] | None = None,
-    ) -> "Log":
-        """Open an existing log, and recover it unless its last stop was clean; `recovery` tells the
-        work. Waits for the disk. See recovery.open_log."""
-        from penstock.log.recovery import open_log
-
-        return open_log(
-            disk,
-            directory,
-            config,
-            now_ms=now_ms,
-            clean=clean,
-            recovery_point=recovery_point,
-            start_offset=start_offset,
-            salvage=salvage,
-            sizes=sizes,
-            files=files,
-            failed=failed,
-        )
 
     # ---- offsets and sizes
 

@@ -6,14 +6,20 @@ later ones. Compaction leaves such holes too, so a compacted log may have them. 
 for start only.
 """
 
+import zlib
 from collections.abc import Collection, Mapping
+from struct import Struct
 
 from penstock.log.directory import INDEX, LOG, parse_segment_file, segment_file
 from penstock.log.index import OFFSET_ENTRY
 from penstock.log.opening import Opening
 from penstock.log.segment import scan_batches
 from penstock.wire.batch import BASE_OFFSET, LAST_OFFSET_DELTA
-from penstock.world import Disk, DiskFailed, FileLost
+from penstock.world import Disk, DiskFailed, File, FileLost
+
+# The head of a message before record batches: offset, length, checksum, magic.
+_OLD_MESSAGE = Struct(">qiIb")
+_OLD_LENGTH_OVERHEAD = 12
 
 
 class LogCorrupted(DiskFailed):
@@ -82,11 +88,31 @@ def check_end(opening: Opening, number: int) -> None:
         end_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
         position = at + len(batch)
     if position < file.size and not opening.salvage:
+        check_format(opening, file, position)
         raise LogCorrupted(
             f"{opening.disk.root}/{file.path}: no batch at byte {position}. Restore the file from a"
             " copy"
         )
     check_hole(opening, end_offset, opening.end_of(number))
+
+
+def check_format(opening: Opening, file: File, position: int) -> None:
+    """Raise LogCorrupted if a message in format 0 or 1 is at `position`: no kill leaves that."""
+    if file.size - position < _OLD_MESSAGE.size:
+        return
+    _offset, length, checksum, magic = _OLD_MESSAGE.unpack(
+        file.read_now(position, _OLD_MESSAGE.size)
+    )
+    end = position + _OLD_LENGTH_OVERHEAD + length
+    summed = position + _OLD_MESSAGE.size - 1  # the checksum covers bytes from the magic on
+    if magic not in (0, 1) or not summed < end <= file.size:
+        return
+    if zlib.crc32(file.read_now(summed, end - summed)) == checksum:
+        raise LogCorrupted(
+            f"{opening.disk.root}/{file.path}: the records at byte {position} are in message format"
+            f" {magic}, and Penstock reads format 2. Nothing was changed. Start Apache Kafka with"
+            " this directory, copy the topic to a new one, and delete the old one"
+        )
 
 
 def check_hole(opening: Opening, end_offset: int, next_offset: int) -> None:

@@ -49,6 +49,7 @@ class Opening:
     may_wait: bool  # files that a full disk rejects may be written later
     holes: bool  # offsets may be missing before later ones
     owes: bool = False  # a later start could not rebuild some unwritten file
+    owes_mark: bool = False  # the log may lack offsets, and no file tells that yet
     # The last closed segments with unwritten files, and the producers at their ends.
     unwritten: dict[int, tuple[ActiveSegment, bytes]] = field(default_factory=dict)
 
@@ -91,7 +92,7 @@ class Opening:
             self.recovery.full = failure  # the next start finds the same epochs
 
     def mark_holes(self) -> None:
-        """Mark the log as one that may lack offsets. A full disk leaves an adopted log unmarked."""
+        """Mark the log as one that may lack offsets. On a full disk the mark is written later."""
         self.holes = True
         if HOLES_FILE not in self.names:
             put = self.disk.replace_now if self.salvage else self.disk.put_now
@@ -100,6 +101,7 @@ class Opening:
                 self.names.add(HOLES_FILE)
             except DiskFull as failure:
                 self.recovery.full = failure
+                self.owes_mark = True
 
     def write_damaged(self, damaged: Collection[Damaged]) -> None:
         path = f"{self.directory}/{DAMAGE_FILE}"
@@ -168,6 +170,14 @@ def sync_now(file: File) -> None:
 
 
 def queue_unwritten_files(opening: Opening, log: Log, recovery_point: int) -> None:
+    """Queue the files that a full disk rejected."""
+    if opening.owes:
+        _queue_recovered_files(opening, log, recovery_point)
+    if opening.owes_mark:
+        _queue_hole_mark(log)
+
+
+def _queue_recovered_files(opening: Opening, log: Log, recovery_point: int) -> None:
     """Queue the unwritten files in the order of the segments, as after a roll. Segments come first:
     retention may delete them, which frees room for the rest."""
     log.recovery_point_max = recovery_point
@@ -181,3 +191,13 @@ def queue_unwritten_files(opening: Opening, log: Log, recovery_point: int) -> No
         log.chores.replace(f"{log.directory}/{DAMAGE_FILE}", format_damaged(log.damaged))
     log.write_epochs()
     log.chores.then(log.free_recovery_point)
+
+
+def _queue_hole_mark(log: Log) -> None:
+    """Queue the mark that a full disk rejected. A kill before takes a log with holes offline."""
+
+    def marked() -> None:
+        log.has_holes = True
+
+    log.chores.replace(f"{log.directory}/{HOLES_FILE}", b"")
+    log.chores.then(marked)

@@ -37,6 +37,7 @@ from penstock.log.log import Log, LogRecovery
 from penstock.log.missing_segments import (
     LogCorrupted,
     check_end,
+    check_format,
     check_hole,
     check_indexes,
     check_reach,
@@ -145,8 +146,7 @@ def open_log(
     _fill_log(log, opening, producers, start_offset, end_offset)
     log.synced_offset = end_offset if clean else min(opening.recovery_point, end_offset)
     log.metadata_unsynced = not clean and METADATA_FILE in opening.names
-    if opening.owes:
-        queue_unwritten_files(opening, log, recovery_point)
+    queue_unwritten_files(opening, log, recovery_point)
     return log
 
 
@@ -473,6 +473,8 @@ def _scan(opening: Opening, number: int, producers: Producers) -> tuple[ActiveSe
         opening.scanned(segment.size - reported)
     recovery.scanned_bytes += segment.size
     recovery.segments_rebuilt += 1
+    if file.size > segment.size and not opening.salvage:
+        check_format(opening, file, segment.size)
     # Compaction leaves such a hole at the end of a closed segment.
     if file.size > segment.size and expected < opening.recovery_point and not opening.salvage:
         raise LogCorrupted(

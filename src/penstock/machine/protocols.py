@@ -23,8 +23,8 @@ class LogUnreadable(Exception):
 
 
 class Machine(Protocol[Event, Record, Reply_co]):
-    """State that is the sum of its records, and a volatile part that is lost with the machine:
-    requests that wait, times of heartbeats, timers."""
+    """State that is the sum of its records, and a volatile part that is lost with the machine.
+    Volatile are requests that wait, times of heartbeats, timers."""
 
     def handle(self, event: Event, now_ms: int) -> Outcome[Event, Record, Reply_co]:
         """Decide. Changes no durable state.
@@ -114,7 +114,7 @@ class ReplicatedLog(Protocol[Record]):
 
     @property
     def committed_offset(self) -> int:
-        """The offset below which every record is safe on a majority."""
+        """Return the offset below which every record is safe on a majority."""
         ...
 
     def append(self, records: Sequence[Record]) -> MachineBatch[Record]:

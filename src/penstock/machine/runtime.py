@@ -3,11 +3,11 @@
 A record is replayed right after its append, so the next event sees it. A reply leaves once all
 records that the machine had seen by then are committed. Replies leave in the order of their
 decisions. A request is answered at once, or parked under a ticket until the machine answers it.
-After a lost leadership or a failed disk the machine is dropped; when this node leads again, the
+After a lost leadership or a failed disk the machine is dropped. When this node leads again, the
 machine is rebuilt from the log.
 
-An exception that is no KafkaError costs its subject: the request gets UNKNOWN_SERVER_ERROR, the
-machine brings the subject back to its records or sets it aside, and the log names it once.
+An exception that is no KafkaError costs its subject alone. The request gets UNKNOWN_SERVER_ERROR.
+The machine brings the subject back to its records or sets it aside, and the log names it once.
 """
 
 import logging
@@ -35,10 +35,10 @@ log = logging.getLogger("penstock.machine")
 M = TypeVar("M", bound=Machine)
 # The machine fixes the types of its events and records, but M cannot name them here.
 Event: TypeAlias = Any
-Record: TypeAlias = Any
+MachineRecord: TypeAlias = Any
 T = TypeVar("T")
 # Gets the machine's reply, or a KafkaError instead. Each request expects a response of its own.
-Done: TypeAlias = Callable[[Any], None]
+ReplyCallback: TypeAlias = Callable[[Any], None]
 
 # A client that outruns the disk must not make this node keep its requests without end.
 PARKED_MAX = 10_000
@@ -61,38 +61,40 @@ class _Parked:
     offset: int
     outcome: Outcome
     decided_mono_ms: float
-    done: Done | None
-    answered: Sequence[tuple[Done, Any]] = ()
+    done: ReplyCallback | None
+    answered: Sequence[tuple[ReplyCallback, Any]] = ()
 
 
 class _Large:
     """An outcome whose records are encoded, written and replayed over several turns."""
 
-    __slots__ = ("batch", "done", "outcome", "place", "writing")
+    __slots__ = ("batch", "done", "outcome", "position", "writing")
 
-    def __init__(self, outcome: Outcome, done: Done | None, writing: MachineBatchWriter) -> None:
+    def __init__(
+        self, outcome: Outcome, done: ReplyCallback | None, writing: MachineBatchWriter
+    ) -> None:
         self.outcome = outcome
         self.done = done
         self.writing = writing
-        self.place = 0  # of the next record to encode, then to replay
+        self.position = 0  # of the next record to encode, then to replay
         self.batch: MachineBatch | None = None  # once it is written
 
-    def some(self) -> Sequence[Record]:
-        first = self.place
-        self.place = min(first + RECORDS_PER_TURN_MAX, len(self.outcome.records))
-        return self.outcome.records[first : self.place]
+    def some(self) -> Sequence[MachineRecord]:
+        first = self.position
+        self.position = min(first + RECORDS_PER_TURN_MAX, len(self.outcome.records))
+        return self.outcome.records[first : self.position]
 
     @property
     def through(self) -> bool:
-        return self.place == len(self.outcome.records)
+        return self.position == len(self.outcome.records)
 
 
 class Runtime(Generic[M]):
     """One machine, one log.
 
-    `make` returns a machine without state; `before_release` gets every commit before the replies
-    that waited for it leave; `send` performs what a machine sends; `unreadable` gets the problem of
-    a log that cannot be loaded, which is raised without a listener; `begin` begins a batch that is
+    `make` returns a machine without state. `before_release` gets every commit before the replies
+    that waited for it leave. `send` performs what a machine sends. `unreadable` gets the problem of
+    a log that cannot be loaded; without it the problem is raised. `begin` begins a batch that is
     encoded in pieces, and later events wait for its end.
     """
 
@@ -124,18 +126,20 @@ class Runtime(Generic[M]):
         self._unreadable = unreadable
         self._begin = begin
         self._large: _Large | None = None
-        self._behind: deque[tuple[Event, Done | None]] = deque()  # events that came during it
+        self._behind: deque[tuple[Event, ReplyCallback | None]] = (
+            deque()
+        )  # events that came during it
         self._parked_max = parked_max
         self._state = RuntimeState.INACTIVE
         self._machine = make()
         self._seen = 0  # all below has been replayed
         self._parked: deque[_Parked] = deque()
-        self._tickets: dict[Ticket, Done] = {}
+        self._tickets: dict[Ticket, ReplyCallback] = {}
         self._set_timers: dict[str, Timer] = {}
         self._reader: LogReader | None = None
         self._term = 0  # counts loads, so that late callbacks of an earlier one are recognised
         self._releasing = False
-        self._asking: Done | None = None  # of the event that is submitted right now
+        self._asking: ReplyCallback | None = None  # of the event that is submitted right now
         self._asking_problem: Exception | None = None  # raised by that reply
         self._subjects_logged: dict[str, None] = {}
         log.follow(self)
@@ -150,7 +154,7 @@ class Runtime(Generic[M]):
 
     # Events
 
-    def submit(self, event: Event, done: Done | None = None) -> None:
+    def submit(self, event: Event, done: ReplyCallback | None = None) -> None:
         """Let the machine handle an event; `done` gets its reply or a KafkaError, exactly once."""
         if self._state is not RuntimeState.ACTIVE:
             if done is not None:
@@ -170,7 +174,7 @@ class Runtime(Generic[M]):
         if problem is not None:
             raise problem  # of `done`, which the caller has brought along
 
-    def _handle(self, event: Event, done: Done | None) -> None:
+    def _handle(self, event: Event, done: ReplyCallback | None) -> None:
         try:
             outcome = self._machine.handle(event, self._clock.wall_ms())
         except Exception as problem:
@@ -217,7 +221,7 @@ class Runtime(Generic[M]):
         self._writable(records, lambda: large.writing.add(records))
         if large.through:
             large.batch = large.writing.finish()
-            large.place = 0
+            large.position = 0
 
     def _end_large(self) -> None:
         self._large = None
@@ -229,7 +233,7 @@ class Runtime(Generic[M]):
 
     # Exceptions of our own
 
-    def _recover(self, event: Event, problem: Exception, done: Done | None) -> None:
+    def _recover(self, event: Event, problem: Exception, done: ReplyCallback | None) -> None:
         """Answer a request whose handling raised, and let the machine mend its subject."""
         failed = UnknownServerError(f"The request failed in the server: {problem!r:.200}.")
         self._park(self._seen, Outcome(reply=failed), done)
@@ -242,7 +246,7 @@ class Runtime(Generic[M]):
         else:
             self._perform(recovered, None)
 
-    def _replay(self, records: Sequence[Record]) -> None:
+    def _replay(self, records: Sequence[MachineRecord]) -> None:
         machine = self._machine
         for record in records:
             try:
@@ -263,7 +267,7 @@ class Runtime(Generic[M]):
             exc_info=problem,
         )
 
-    def _tell(self, done: Done, reply: object) -> None:
+    def _tell(self, done: ReplyCallback, reply: object) -> None:
         """Give a reply. `submit` raises its exception, if it still runs; else it is logged."""
         try:
             done(reply)
@@ -278,7 +282,7 @@ class Runtime(Generic[M]):
         self._machine.replayed(batch.end_offset, batch.epoch, batch.timestamp_ms)
         self._seen = batch.end_offset
 
-    def _perform(self, outcome: Outcome, done: Done | None) -> None:
+    def _perform(self, outcome: Outcome, done: ReplyCallback | None) -> None:
         if outcome.records:
             try:
                 batch = self._writable(outcome.records, lambda: self._log.append(outcome.records))
@@ -302,8 +306,8 @@ class Runtime(Generic[M]):
         self._park(self._seen, outcome, done)
         self._release()
 
-    def _writable(self, records: Sequence[Record], write: Callable[[], T]) -> T:
-        """Turn an encoding error into a KafkaError: the values came with a request of a peer, and
+    def _writable(self, records: Sequence[MachineRecord], write: Callable[[], T]) -> T:
+        """Turn an encoding error into a KafkaError. The values came with a request of a peer, and
         must not stop the node."""
         try:
             return write()
@@ -314,7 +318,7 @@ class Runtime(Generic[M]):
             )
             raise UnknownServerError(f"it cannot be written: {problem}") from problem
 
-    def _park(self, offset: int, outcome: Outcome, done: Done | None) -> None:
+    def _park(self, offset: int, outcome: Outcome, done: ReplyCallback | None) -> None:
         if outcome.parked is not None:
             assert outcome.parked not in self._tickets, "a ticket is given out once"
             if done is not None:
@@ -328,7 +332,7 @@ class Runtime(Generic[M]):
         self._parked.append(_Parked(offset, outcome, self._clock.mono_ms(), done, answered))
 
     def _undo(
-        self, outcome: Outcome, rejected: Event, error: KafkaError, done: Done | None
+        self, outcome: Outcome, rejected: Event, error: KafkaError, done: ReplyCallback | None
     ) -> None:
         """Answer the requests of rejected records, and let the machine undo volatile changes."""
         waiting = [answer.ticket for answer in outcome.answers if not answer.waits_on]
@@ -342,7 +346,7 @@ class Runtime(Generic[M]):
         else:
             self._perform(undone, None)
 
-    def _rebuild(self, error: KafkaError, done: Done | None) -> None:
+    def _rebuild(self, error: KafkaError, done: ReplyCallback | None) -> None:
         """Load the machine again: the log rejected records that its volatile part counts on."""
         self._park(self._seen, Outcome(), done)
         self._drop(error)
@@ -424,7 +428,7 @@ class Runtime(Generic[M]):
         """Drop the machine without an answer to any request."""
         self._forget()
 
-    def _forget(self) -> tuple[list[Done], deque[_Parked], dict[Ticket, Done]]:
+    def _forget(self) -> tuple[list[ReplyCallback], deque[_Parked], dict[Ticket, ReplyCallback]]:
         self._state = RuntimeState.INACTIVE
         self._term += 1
         self._reader = None

@@ -32,7 +32,7 @@ def control_record(offset: int, timestamp_ms: int, message: Any) -> Record:
 
 
 def read_control(record: Record) -> Any | None:
-    """The message in a control record; None for a type that is not known here."""
+    """Return the message in a control record; None for an unknown type."""
     if record.key is None or record.value is None or len(record.key) < _KEY.size:
         return None
     cls = _TYPES.get(_KEY.unpack_from(record.key)[1])

@@ -23,9 +23,7 @@ from pyspark.sql.types import (
 
 from penstock.spark.options.option_bag import BadOption, OptionBag
 from penstock.spark.options.source import read_columns, read_source_options
-from penstock.spark.output_modes import WRITE_BATCH
-
-NAME = "penstock"
+from penstock.spark.output_modes import NAME, WRITE_BATCH
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 TYPES: dict[str, DataType] = {

@@ -10,6 +10,7 @@ import json
 import logging
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -27,11 +28,10 @@ from penstock.client.admin.blocking import Admin
 from penstock.client.transport.connection import CannotReach
 from penstock.errors import KafkaError
 from penstock.spark.options.source import SourceOptions, read_source_options
-from penstock.spark.output_modes import UPDATE_REFUSED, WRITE_BATCH
+from penstock.spark.output_modes import NAME, WRITE_BATCH, rejected_mode
 from penstock.spark.source.positions import Position
 
 COMMIT_TIMEOUT_MS = 10_000
-NAME = "penstock"
 
 logger = logging.getLogger("penstock.spark")
 
@@ -93,6 +93,7 @@ class ProgressListener(StreamingQueryListener):
         query = spark.streams.get(str(event.id)) if spark is not None else None
         if query is not None:
             self._queries[str(event.runId)] = query._jsq
+            _warn_of_mode(event, rejected_mode(query._jsq))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         run = str(event.progress.runId)
@@ -117,8 +118,6 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         run = str(event.runId)
-        if UPDATE_REFUSED in (event.exception or ""):
-            logger.error("query %s: %s", event.id, WRITE_BATCH)
         admin = self._admins.pop(run, None)
         if admin is not None:
             admin.close()
@@ -133,6 +132,16 @@ class ProgressListener(StreamingQueryListener):
         problem = _problem_of_commit(self._admins[run], options.group_id, position)
         if problem is not None:
             logger.warning("progress is not committed to group %s: %s", options.group_id, problem)
+
+
+def _warn_of_mode(event: QueryStartedEvent, mode: str | None) -> None:
+    """Warn of a mode that a topic does not take. Spark waits for this before `start()` returns.
+
+    A log line would not do: a program with an embedded node shows none by itself.
+    """
+    if mode is not None:
+        said = f"query {event.name or event.id} cannot run in output mode {mode}: {WRITE_BATCH}"
+        warnings.warn(said, stacklevel=1)
 
 
 def _problem_of_commit(admin: Admin, group_id: str, position: Position) -> Exception | None:

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.spark.options.option_bag import BadOption
+from penstock.spark.output_modes import WRITE_BATCH, rejected_mode
+
 ATTEMPTS_MAX = 5
 START_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
@@ -29,9 +32,20 @@ def start(writer: DataStreamWriter, *, attempts_max: int = ATTEMPTS_MAX) -> Stre
     """Start the query of `df.writeStream...`, in place of its own `start()`.
 
     Return it once its sources answer. If Spark ended the query because a Python process of a source
-    took longer than 10 seconds, start it again, with a warning.
+    took longer than 10 seconds, start it again, with a warning. Raise BadOption for an output mode
+    that a topic does not take.
     """
-    return begin(writer.start, attempts_max=attempts_max)
+    return begin(lambda: _start_checked(writer), attempts_max=attempts_max)
+
+
+def _start_checked(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query once. Stop it and raise BadOption if its sink rejects its output mode."""
+    query = writer.start()
+    java_query = getattr(query, "_jsq", None)  # None with Spark Connect
+    if java_query is not None and rejected_mode(java_query) is not None:
+        query.stop()
+        raise BadOption(WRITE_BATCH)
+    return query
 
 
 def begin(

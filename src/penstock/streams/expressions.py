@@ -1,7 +1,7 @@
 """Expressions that stand for columns: a lambda is called once with them and its result is recorded.
 
 An Expression is a plain tree that is made, printed and pickled without Spark; `columns.py` turns it
-into Spark's columns. Python's `and`, `or`, `not` and `if` cannot be recorded, and raise.
+into Spark's columns. Python's `and`, `or`, `not`, `in` and `if` cannot be recorded, and raise.
 """
 
 import inspect
@@ -13,9 +13,13 @@ from penstock.streams.errors import StreamsError, TopologyError, TracingError, w
 
 NO_TRUTH = (
     "a column has no truth value while a topology is described: write & instead of `and`, | "
-    "instead of `or`, ~ instead of `not` (with parentheses around comparisons), and "
-    "when(condition, value).otherwise(value) instead of `if`. Python per record is what map, "
-    "flat_map and process are for"
+    "instead of `or`, ~ instead of `not` (with parentheses around comparisons), "
+    "column.isin([...]) instead of `column in`, and when(condition, value).otherwise(value) "
+    "instead of `if`. Python per record is what map, flat_map and process are for"
+)
+NO_HASH = (
+    "a column is no member of a set and no key of a dict while a topology is described: write "
+    "column.isin([...]) instead of `column in`"
 )
 
 NO_TEXT = (
@@ -113,7 +117,7 @@ class Expression:
     def __call__(self, *arguments: Any, **named: Any) -> NoReturn:  # noqa: ARG002
         raise TracingError(_no_method(self))
 
-    __hash__ = None  # type: ignore[assignment]  # == makes an expression, so there is no equality
+    __hash__ = _refuses(NO_HASH)  # == makes an expression, so there is no equality
 
     # -- operators
 

@@ -91,7 +91,7 @@ class TopologyPlan:
         dead_letters: bool,
         grace_ms: int,
     ) -> None:
-        self._grace_ms, self._dead_letters = grace_ms, dead_letters
+        self._grace_ms = grace_ms
         self.queries: list[Query] = []
         terminal: list[SinkNode | Internal] = [*_internals([*sinks, *ends]), *sinks]
         stateless: dict[tuple[str, ...], list[SinkNode | Internal]] = {}

@@ -18,7 +18,7 @@ logger = logging.getLogger("penstock.streams")
 def open_admin(settings: StreamsSettings) -> Admin:
     properties = {"bootstrap.servers": settings.bootstrap, **settings.properties}
     return Admin(
-        settings.bootstrap,
+        bootstrap=settings.bootstrap,
         client_id=settings.client_id,
         security=Security.from_properties(properties),
     )

@@ -303,7 +303,7 @@ def _settle(
     until = time.monotonic() + timeout_s
     pause_s = LOOK_AGAIN_SECONDS_MIN
     request_s = min(REQUEST_SECONDS_MAX, max(REQUEST_SECONDS_MIN, timeout_s))
-    with Admin(bootstrap, client_id="penstock-testing", timeout_s=request_s) as admin:
+    with Admin(bootstrap=bootstrap, client_id="penstock-testing", timeout_s=request_s) as admin:
         while True:
             try:
                 look(admin)

@@ -50,7 +50,7 @@ class OutsideCluster:
         """Delete a topic; ignore a missing one."""
         from penstock.client.admin.blocking import Admin
 
-        with Admin(self.bootstrap) as admin:
+        with Admin(bootstrap=self.bootstrap) as admin:
             failure = admin.delete_topics([name])[name]
         if failure is not None and not isinstance(failure, UnknownTopicOrPartition):
             raise failure
@@ -69,7 +69,7 @@ def make_topic(
     from penstock.client.values import NewTopic
     from penstock.testing.cluster import texts_of
 
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap=bootstrap) as admin:
         topic = NewTopic(name, partitions=partitions, configs=texts_of(config or {}))
         result = admin.create_topics([topic])[name]
         if isinstance(result, Exception):

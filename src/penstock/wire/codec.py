@@ -408,16 +408,31 @@ class _ReaderEmitter(_Emitter):
                 self.line(f"{target} = buffer[position:end]")
                 if self.sliced:
                     self.line(f"pause += {length}")  # a view of any length costs the same
-            case Array(Fixed(format="16s")):
-                self.line(f"{target} = [bytes(buffer[p:p + 16]) for p in range(position, end, 16)]")
-            case Array(Fixed(format=format_)):
-                few = self.constant("u", _few(format_, "").unpackers)
-                many = self.constant("u", struct.unpack_from)
-                with self.block(f"if {length} < {SHORT_ARRAY_MAX}:"):
-                    self.line(f"{target} = [*{few}[{length}](buffer, position)]")
-                with self.block("else:"):
-                    self.line(f"{target} = [*{many}(f'>{{{length}}}{format_}', buffer, position)]")
+            case Array(Fixed() as each):
+                self.numbers(target, each, length)
         self.line("position = end")
+
+    def numbers(self, target: str, element: Fixed, length: str) -> None:
+        """Emit an array of values of one size, up to `end`."""
+        if element.format == "16s":
+            read = "[bytes(buffer[p:p + 16]) for p in range(position, {end}, 16)]"
+        else:
+            many = self.constant("u", struct.unpack_from)
+            count = f"({{end}} - position) // {element.size}"
+            read = f"[*{many}(f'>{{{{{count}}}}}{element.format}', buffer, position)]"
+        few = self.constant("u", _few(element.format, "").unpackers)
+        with self.block(f"if {length} < {SHORT_ARRAY_MAX}:"):
+            self.line(f"{target} = [*{few}[{length}](buffer, position)]")
+        with self.block("else:"):
+            if not self.sliced:
+                self.line(f"{target} = {read.format(end='end')}")
+                return
+            self.line(f"{target} = []")
+            with self.block("while position < end:"):
+                self.line(f"part = min(end, position + {SLICE_BYTES})")
+                self.line(f"{target} += {read.format(end='part')}")
+                self.line("position = part")
+                self.pause_beyond("position")
 
     def loop(self, target: str, element: Kind, length: str, label: str) -> None:
         items, item = self.name("l"), self.name("o")

@@ -44,7 +44,6 @@ class CleanerJob:
     ) -> None:
         self._world = world
         self.partition = partition
-        self.dirt = dirt
         self._segments = {each.base_offset: each for each in segments}
         self._remove_later = remove_later
         self._ended = ended

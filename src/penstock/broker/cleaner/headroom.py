@@ -6,7 +6,7 @@ and beside the writes of producers until the next look at the disk. A log withou
 line; the log names the first one of a directory.
 
 Producers may still take the room. So the cleaning process checks the disk before each write
-(compaction/cleaned_segment.py), and ends before the reserve is touched.
+(log/compaction/cleaned_segment.py), and ends before the reserve is touched.
 """
 
 import logging

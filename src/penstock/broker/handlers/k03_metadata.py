@@ -59,7 +59,7 @@ def handle(
     for first in range(0, len(missing), CREATED_PER_SLICE):
         broker.auto_topics.create(missing[first : first + CREATED_PER_SLICE])
         yield None
-    yield from _answer(broker, request, message, wanted)
+    yield from _answer(broker, request, message, wanted, frozenset(missing))
     return None
 
 
@@ -123,7 +123,9 @@ def _answer(
     request: ClientRequest,
     message: MetadataRequest,
     wanted: list[MetadataRequestTopic],
+    created: frozenset[str],
 ) -> Slices[None]:
+    """Answer. Topics that this request creates are unknown, even if they exist by now."""
     image, version = broker.image, request.api_version
     listener = request.connection.listener.name
     response = MetadataResponse(
@@ -136,7 +138,10 @@ def _answer(
     with_operations = message.include_topic_authorized_operations
     topics: list[bytes] = []
     for each in wanted:
-        known = _kept(broker, each, version, with_operations)
+        if each.name in created:
+            known: bytes | None = yield from encode_topic(_unknown(each.name), version)
+        else:
+            known = _kept(broker, each, version, with_operations)
         if known is None:
             known = yield from _encoded(broker, each, version, with_operations)
         topics.append(known)
@@ -201,8 +206,7 @@ def _topic(broker: "Broker", wanted: MetadataRequestTopic) -> Slices[MetadataRes
         name = wanted.name or ""
         topic = image.topics.get(name)
         if topic is None:
-            code = InvalidTopic.code if not _legal(name) else UnknownTopicOrPartition.code
-            return MetadataResponseTopic(error_code=code, name=name)
+            return _unknown(name)
     answer = MetadataResponseTopic(
         name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS
     )
@@ -211,6 +215,11 @@ def _topic(broker: "Broker", wanted: MetadataRequestTopic) -> Slices[MetadataRes
         if not len(answer.partitions) % PARTITIONS_PER_SLICE:
             yield None
     return answer
+
+
+def _unknown(name: str) -> MetadataResponseTopic:
+    code = UnknownTopicOrPartition.code if _legal(name) else InvalidTopic.code
+    return MetadataResponseTopic(error_code=code, name=name)
 
 
 def serving(broker: "Broker", topic: Topic, state: PartitionImage, offline: list[int]) -> Serving:

@@ -43,7 +43,6 @@ def handle(
         names = (message.client_software_name, message.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=InvalidRequest.code)
-        request.connection.client_software = names
     response = ApiVersionsResponse(api_keys=_served(request.connection.listener.kind))
     if version >= 3:
         _features(broker, response, version)

@@ -5,7 +5,7 @@ transactions at once; verify_only asks whether the partitions were added, and ch
 One partition that cannot be added refuses its whole transaction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ FENCED_FROM = 2
 BATCHED_FROM = 4
 PARTITIONS_PER_SLICE = 500
 
-Codes = dict[TopicPartition, int]
+Codes = dict[str, dict[int, int]]  # by topic and partition
 
 
 def handle(
@@ -78,27 +78,22 @@ def _ask(
     version: int,
     done: Callable[[Codes], None],
 ) -> Slices[None]:
-    found: dict[TopicPartition, None] = {}
-    for topic in wanted.topics:
-        for number, index in enumerate(topic.partitions, 1):
-            found[TopicPartition(topic.name, index)] = None
-            if not number % PARTITIONS_PER_SLICE:
-                yield None
-        yield None
-    places = tuple(found)
-    rejected = yield from _rejections(broker, places, from_client=version < BATCHED_FROM)
-    if rejected:
-        codes = dict.fromkeys(places, OperationNotAttempted.code)
-        yield None
-        codes.update(rejected)
+    codes: Codes = {}
+    for number, (topic, index) in enumerate(_each_partition(wanted), 1):
+        codes.setdefault(topic, {})[index] = OperationNotAttempted.code
+        if not number % PARTITIONS_PER_SLICE:
+            yield None
+    if (yield from _reject(broker, codes, from_client=version < BATCHED_FROM)):
         done(codes)
         return
+    # All of them exist, so a cluster's partitions bound their number.
+    places = tuple(TopicPartition(topic, index) for topic in codes for index in codes[topic])
 
     def answered(result: Any) -> None:
-        if isinstance(result, dict):
-            done({place: error_code(each, version, FENCED_FROM) for place, each in result.items()})
-        else:
-            done(dict.fromkeys(places, error_code(result, version, FENCED_FROM)))
+        for place in places:
+            each = result[place] if isinstance(result, dict) else result
+            codes[place.topic][place.partition] = error_code(each, version, FENCED_FROM)
+        done(codes)
 
     name, producer_id, epoch = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
@@ -108,33 +103,44 @@ def _ask(
         ask(broker, name, added, answered)
 
 
-def _rejections(
-    broker: "Broker", places: Sequence[TopicPartition], *, from_client: bool
-) -> Slices[Codes]:
-    codes: Codes = {}
-    for number, place in enumerate(places):
-        if number % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
-            yield None
-        topic = broker.image.topics.get(place.topic)
-        if from_client and place.topic in INTERNAL_TOPICS:
-            codes[place] = TopicAuthorizationFailed.code  # AddOffsetsToTxn is the way
-        elif topic is None or place.partition not in topic.partitions:
-            codes[place] = UnknownTopicOrPartition.code
-    return codes
+def _each_partition(wanted: AddPartitionsToTxnTransaction) -> Iterator[tuple[str, int]]:
+    return ((topic.name, index) for topic in wanted.topics for index in topic.partitions)
+
+
+def _reject(broker: "Broker", codes: Codes, *, from_client: bool) -> Slices[bool]:
+    """Note the partitions that cannot be added; return whether there is one."""
+    number, rejected = 0, False
+    for name, of_topic in codes.items():
+        topic = broker.image.topics.get(name)
+        internal = from_client and name in INTERNAL_TOPICS  # AddOffsetsToTxn is the way
+        for index in of_topic:
+            number += 1
+            if not number % PARTITIONS_PER_SLICE:
+                yield None
+            if internal:
+                of_topic[index] = TopicAuthorizationFailed.code
+            elif topic is None or index not in topic.partitions:
+                of_topic[index] = UnknownTopicOrPartition.code
+            else:
+                continue
+            rejected = True
+    return rejected
 
 
 def _by_topic(codes: Codes) -> Slices[list[AddPartitionsToTxnTopicResult]]:
-    topics: dict[str, AddPartitionsToTxnTopicResult] = {}
-    for number, (place, code) in enumerate(codes.items()):
-        if number % PARTITIONS_PER_SLICE == PARTITIONS_PER_SLICE - 1:
-            yield None
-        topic = topics.setdefault(place.topic, AddPartitionsToTxnTopicResult(name=place.topic))
-        topic.results_by_partition.append(
-            AddPartitionsToTxnPartitionResult(
-                partition_index=place.partition, partition_error_code=code
+    topics: list[AddPartitionsToTxnTopicResult] = []
+    number = 0
+    for name, of_topic in codes.items():
+        topic = AddPartitionsToTxnTopicResult(name=name)
+        topics.append(topic)
+        for index, code in of_topic.items():
+            number += 1
+            if not number % PARTITIONS_PER_SLICE:
+                yield None
+            topic.results_by_partition.append(
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
             )
-        )
-    return list(topics.values())
+    return topics
 
 
 def _response(results: list[AddPartitionsToTxnResult], version: int) -> AddPartitionsToTxnResponse:

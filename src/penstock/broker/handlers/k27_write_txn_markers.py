@@ -1,7 +1,7 @@
 """WriteTxnMarkers, v1-v2: ends transactions in partitions that this node leads.
 
 From coordinators, and from tools that abort a transaction which no coordinator knows of any more.
-v2: how strictly each marker's epoch is judged (KIP-1228).
+v2: how strictly each marker's epoch is judged (KIP-1228). A marker without a producer is rejected.
 """
 
 from functools import partial
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.coordinator_errors import errors_by_topic
 from penstock.broker.request import ClientRequest
 from penstock.coordinator.records import EndMarker
-from penstock.errors import KafkaError
+from penstock.errors import KafkaError, UnknownServerError
 from penstock.model import TopicPartition
 from penstock.wire.messages.k27_write_txn_markers import (
     WritableTxnMarkerResult,
@@ -51,6 +51,10 @@ def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersReq
             for index in topic.partition_indexes
         ]
         codes = results.setdefault(wanted.producer_id, {})
+        if wanted.producer_id < 0 or wanted.producer_epoch < 0:
+            # A marker without a producer ends no transaction. Kafka fails to build such a batch.
+            codes.update(dict.fromkeys(topic_partitions, UnknownServerError.code))
+            continue
         left += len(topic_partitions)
         marker = EndMarker(
             wanted.producer_id,

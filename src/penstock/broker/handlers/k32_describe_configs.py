@@ -1,6 +1,8 @@
 """DescribeConfigs, v1-v4: settings with their sources.  v3: types and documentation."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from penstock.broker.background import loggers
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 DYNAMIC_LOGGER = 6
 STRING = 2
 SETTINGS_PER_SLICE = 25
+NAMES_PER_SLICE = 250
+
+# Describes the settings with these names; None asks for all of them.
+Describer = Callable[[Collection[str] | None], Iterable[Described]]
 
 
 def handle(
@@ -54,43 +60,59 @@ def _describe(
         error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name
     )
     try:
-        described = _settings(broker, wanted)
+        describe = _describer(broker, wanted)
     except KafkaError as error:
         result.error_code = error.code
         result.error_message = error.message
         return result
-    for each in described:
-        result.configs.append(_entry(message, each))
-        if not len(result.configs) % SETTINGS_PER_SLICE:
-            yield None
+    for names in (yield from _wanted_names(wanted)):
+        for each in describe(names):
+            result.configs.append(_entry(message, each))
+            if not len(result.configs) % SETTINGS_PER_SLICE:
+                yield None
+        yield None
     return result
 
 
-def _settings(broker: "Broker", wanted: DescribeConfigsResource) -> Iterable[Described]:
-    name, keys = wanted.resource_name, wanted.configuration_keys
+def _wanted_names(wanted: DescribeConfigsResource) -> Slices[Iterable[list[str] | None]]:
+    """Return each name once, some at a time; None for all settings."""
+    keys = wanted.configuration_keys
+    if not keys:
+        return (None,)  # Kafka takes an empty list of keys for all of them, as it does a null one
+    seen: dict[str, None] = {}
+    for first in range(0, len(keys), NAMES_PER_SLICE):
+        seen.update(dict.fromkeys(keys[first : first + NAMES_PER_SLICE]))
+        yield None
+    names = iter(seen)
+    return iter(lambda: list(islice(names, NAMES_PER_SLICE)), [])
+
+
+def _describer(broker: "Broker", wanted: DescribeConfigsResource) -> Describer:
+    """Return the function that describes settings of the resource by their names."""
+    name = wanted.resource_name
     if not name and wanted.resource_type in (kinds.CLIENT_METRICS, kinds.GROUP):
         raise InvalidRequest("client metrics and groups are described by their names")
-    # Kafka takes an empty list of keys for all of them, as it does a null one.
-    names = list(dict.fromkeys(keys)) if keys else None
     resource = ConfigResourceId(wanted.resource_type, name)
     match wanted.resource_type:
         case kinds.TOPIC:
             check_topic_name(name)
             if name not in broker.image.topics:
                 raise UnknownTopicOrPartition(f"there is no topic {name}")
-            return describe_topic(TopicConfig(broker.image.config(resource), broker.config), names)
+            topic = TopicConfig(broker.image.config(resource), broker.config)
+            return partial(describe_topic, topic)
         case kinds.BROKER:
             if not name:
-                return describe_cluster_default(broker.config, names)
+                return partial(describe_cluster_default, broker.config)
             _check_own(broker, name)
-            return describe_broker(broker.config, names)
+            return partial(describe_broker, broker.config)
         case kinds.BROKER_LOGGER:
             _check_own(broker, name)
-            return _loggers(names)
+            return _loggers
         case kinds.CLIENT_METRICS:
-            return describe_client_metrics(broker.image.config(resource), names)
+            return partial(describe_client_metrics, broker.image.config(resource))
         case kinds.GROUP:
-            return describe_group(GroupConfig(broker.image.config(resource), broker.config), names)
+            group = GroupConfig(broker.image.config(resource), broker.config)
+            return partial(describe_group, group)
         case other:
             raise InvalidRequest(f"there are no settings of resource type {other}")
 
@@ -100,7 +122,7 @@ def _check_own(broker: "Broker", name: str) -> None:
         raise InvalidRequest(f"this is broker {broker.node_id}; ask broker {name!r} itself")
 
 
-def _loggers(names: list[str] | None) -> list[Described]:
+def _loggers(names: Collection[str] | None) -> list[Described]:
     return [
         Described(name, loggers.level(name), DYNAMIC_LOGGER, False, False, STRING, "", ())
         for name in loggers.names()

@@ -2,8 +2,8 @@
 
 v1: subscription by regular expression; the member makes its own id.
 UNSUPPORTED_VERSION before every other check where the consumer protocol is off: by group.version 0
-or by group.coordinator.rebalance.protocols. Topic names that fit into no record are rejected before
-their group sees them.
+or by group.coordinator.rebalance.protocols. More than 25,000 topic names, or names that fit into no
+record, are rejected before their group sees them.
 """
 
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Of one member's topics, with two for each length: as much as a record holds by default.
 NAME_CHARACTERS_MAX = 1024 * 1024
+# A subscription becomes one record, written in one turn.
+SUBSCRIBED_NAMES_MAX = 25_000
 
 
 def handle(
@@ -31,7 +33,7 @@ def handle(
         return _rejected(InvalidRequest("GroupId can't be empty."))
     names = message.subscribed_topic_names or ()
     left = NAME_CHARACTERS_MAX - 2 * len(names)
-    if left < 0 or sum(map(len, names)) > left:
+    if len(names) > SUBSCRIBED_NAMES_MAX or sum(map(len, names)) > left:
         return _rejected(
             UnknownServerError("SubscribedTopicNames are too long. Subscribe to a pattern instead.")
         )

@@ -1,6 +1,6 @@
 """The broker's image as coordinators see it: coordinator.cluster.ClusterView."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from penstock.config.broker import BrokerConfig
@@ -36,7 +36,7 @@ class ImageView:
         name = self._broker.image.topic_names.get(topic_id)
         return None if name is None else self.topic(name)
 
-    def topic_names(self) -> Iterable[str]:
+    def topic_names(self) -> Collection[str]:
         return self._broker.image.topics
 
     def consumer_assignment_interval_ms(self) -> int:

@@ -11,14 +11,14 @@ from typing import Any
 
 from penstock.broker.metadata.quorum_files import DiskQuorumFiles
 from penstock.broker.metadata.storage_format import read_bootstrap
-from penstock.controller.controller import Controller, ControllerRequest, Step
+from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.delta import Delta
 from penstock.controller.image import Image
 from penstock.controller.image_records import image_records
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.errors import CoordinatorLoadInProgress, NotController, ThrottlingQuotaExceeded
-from penstock.machine.runtime import Done, Runtime
+from penstock.machine.runtime import ReplyCallback, Runtime
 from penstock.raft.protocols import MetadataLog
 from penstock.raft.quorum import Quorum, QuorumSettings, QuorumView
 from penstock.raft.snapshot import MetadataSnapshotId
@@ -64,7 +64,7 @@ class QuorumController:
         self._policy = snapshots
         self._bootstrap: list[Any] = []
         self._image = Image()
-        self._waiting: deque[Step] = deque()  # made of records that are not committed yet
+        self._waiting: deque[ImageUpdate] = deque()  # made of records that are not committed yet
         self._listeners: list[ImageListener] = []
         self._snapshot_timer: Timer | None = None
         self._quorum = Quorum(
@@ -112,7 +112,7 @@ class QuorumController:
 
     # Requests
 
-    def submit(self, message: Any, version: int, done: Done) -> None:
+    def submit(self, message: Any, version: int, done: ReplyCallback) -> None:
         """Submit a request; `done` gets the response or a KafkaError, once its records are
         committed."""
         self._runtime.submit(ControllerRequest(message, version, self._entropy.uuid()), done)
@@ -128,7 +128,7 @@ class QuorumController:
         """Call the listener with each new image and its changes, from the next one on."""
         self._listeners.append(listener)
 
-    def _stepped(self, step: Step) -> None:
+    def _stepped(self, step: ImageUpdate) -> None:
         self._waiting.append(step)
 
     def _publish(self, committed_offset: int) -> None:

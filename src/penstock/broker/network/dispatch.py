@@ -16,6 +16,8 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS
+from penstock.broker.message_release import free_in_slices
+from penstock.broker.network.long_requests import LONG_FRAME_BYTES, MEMORY_PER_FRAME_BYTE
 from penstock.broker.request import ClientRequest, failed
 from penstock.broker.request_metrics import OTHER_VERSION
 from penstock.broker.request_pieces import answer_in_pieces, piece_rule_for
@@ -63,7 +65,7 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
     known = low <= version <= high
     if known and len(frame) > SLICE_BYTES:
         # The bytes of a turn are good until it ends.
-        reading = _read_and_handle(listener.broker, request, bytes(frame), header.body_position)
+        reading = _read_and_handle(connection, request, bytes(frame), header.body_position)
         _begin(request, reading)
         return
     message: Any = None  # ApiVersions tells a client from the future what it may speak
@@ -115,14 +117,36 @@ def _answer(request: ClientRequest, slices: Slices[Any]) -> Work:
 
 
 def _read_and_handle(
-    broker: "Broker", request: ClientRequest, frame: bytes, body_position: int
+    connection: "BrokerConnection", request: ClientRequest, frame: bytes, body_position: int
 ) -> Slices[Any]:
+    broker = connection.listener.broker
+    if len(frame) > LONG_FRAME_BYTES:
+        yield from _wait_for_memory(connection, len(frame))
     key, version = request.api_key, request.api_version
     message: Any = yield from read_in_slices(request_class(key), version, frame, body_position)
     cut = piece_rule_for(key, message)
+    response: Any
     if cut is not None:
-        return (yield from answer_in_pieces(request, message, cut, partial(_handled, broker)))
-    return (yield from _handled(broker, request, message))
+        response = yield from answer_in_pieces(request, message, cut, partial(_handled, broker))
+    else:
+        response = yield from _handled(broker, request, message)
+    held = [message]
+    del message
+    yield from free_in_slices(held)
+    return response
+
+
+def _wait_for_memory(connection: "BrokerConnection", frame_bytes: int) -> Slices[None]:
+    """Wait until other long requests leave memory for this one. The frame is a copy, and counts as
+    frame memory meanwhile."""
+    broker = connection.listener.broker
+    size = MEMORY_PER_FRAME_BYTE * frame_bytes
+    broker.frames.count(frame_bytes)
+    try:
+        yield from broker.long_requests.enter(size)
+    finally:
+        broker.frames.count(-frame_bytes)
+    connection.long_request_bytes = size
 
 
 def _handled(broker: "Broker", request: ClientRequest, message: Any) -> Slices[Any]:

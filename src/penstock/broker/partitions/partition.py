@@ -78,6 +78,7 @@ class Partition:
         "batches",
         "bytes_out",
         "bytes_rejected",
+        "deletions",
         "directory",
         "failed_fetches",
         "failed_produces",
@@ -139,6 +140,7 @@ class Partition:
         self.tickets: list[Ticket] = []
         self.awaiting: deque[Awaiting] = deque()
         self.watchers: dict[Any, None] = {}
+        self.deletions: list[int] = []  # offsets of DeleteRecords that are not durable yet
         # (producer id, epoch) -> batches that wait for the producer's transaction coordinator
         self.pending_verifications: dict[tuple[int, int], PendingVerification] = {}
         # Batches that wait to be recompressed, and batches that wait behind those
@@ -406,6 +408,21 @@ class Partition:
         """Move the start of the log to `offset` (DeleteRecords); files are removed later."""
         self.log.advance_start_offset(offset)
         self.notify_watchers()
+
+    @property
+    def checkpointed_start_offset(self) -> int:
+        """Return the start of the log for checkpoints. A deletion is durable before it counts, so
+        a failed one changes nothing."""
+        return max((self.log.start_offset, *self.deletions))
+
+    def begin_deletion(self, offset: int) -> None:
+        """Have the next checkpoint of start offsets name `offset`."""
+        self.deletions.append(offset)
+
+    def end_deletion(self, offset: int, *, durable: bool) -> None:
+        self.deletions.remove(offset)
+        if durable and not self.gone:
+            self.delete_before(offset)
 
     def forget_old(self, now_ms: int, renamed: Renamed) -> None:
         """Drop segments by retention; `renamed` gets the files to remove after

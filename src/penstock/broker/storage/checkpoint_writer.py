@@ -160,9 +160,9 @@ class Checkpointer:
 
     def _start_offsets(self, directory: "LogDirectory") -> Mapping[TopicPartition, int]:
         starts = {
-            TopicPartition(each.topic, each.index): each.log.start_offset
+            TopicPartition(each.topic, each.index): start_offset
             for each in directory.partitions
-            if each.log.start_offset > 0
+            if (start_offset := each.checkpointed_start_offset) > 0
         }
         for offline_replica in self._replicas.offline_in(directory):
             if offline_replica.start_offset > 0:

@@ -59,7 +59,7 @@ def ask_with_ids(
         if isinstance(result, KafkaError):
             done(result)
         else:
-            ask(broker, event.transactional_id, replace(event, drawn=result), done)
+            ask(broker, event.transactional_id, replace(event, new_producer_id=result), done)
 
     ask(broker, event.transactional_id, event, answered)
 

@@ -142,11 +142,24 @@ def set_keys(
     """Set keys of a topic, of a group, of one broker, or of all brokers."""
     from penstock.client.values import ConfigChange, Operation
 
+    if topic is None:
+        _check_order(pairs)
     said = key_values(pairs, "set")
     changes = [ConfigChange(name, Operation.SET, value) for name, value in said.items()]
     resource = _resource(topic, group, broker, all_brokers)
     _change(access_of(context), format_of(context), resource, changes)
     note_without_effect(resource, said)
+
+
+def _check_order(pairs: list[str]) -> None:
+    """Raise WrongUsage with the right order if a name stands among the pairs."""
+    name = next((each for each in pairs if "=" not in each), None)
+    if name is not None:
+        given = " ".join(each for each in pairs if "=" in each) or "KEY=VALUE"
+        raise WrongUsage(
+            f"set {name}: must be KEY=VALUE. An option names the topic: "
+            f"`penstock config set {given} --topic {name}`"
+        )
 
 
 @app.command()

@@ -112,7 +112,7 @@ def connect(access: Access) -> Iterator["Admin"]:
     try:
         if said is None:
             admin = Admin(
-                access.bootstrap,
+                bootstrap=access.bootstrap,
                 client_id=CLIENT_ID,
                 timeout_s=TIMEOUT_S,
                 namespace=access.namespace,
@@ -120,7 +120,7 @@ def connect(access: Access) -> Iterator["Admin"]:
         else:
             timed = "request.timeout.ms" in access.settings
             admin = Admin(
-                access.bootstrap,
+                bootstrap=access.bootstrap,
                 client_id=said.client_id if "client.id" in access.settings else CLIENT_ID,
                 timeout_s=said.request_timeout_ms / 1000 if timed else TIMEOUT_S,
                 api_timeout_s=said.api_timeout_ms / 1000,

@@ -20,7 +20,10 @@ passes no comparison but `!=` and `!~`. Several filters must all pass.
 
 import json
 import re
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -30,6 +33,9 @@ from penstock.cli.terminal.output import Json, WrongUsage
 
 PATTERN_CHARACTERS_MAX = 1_000
 SEARCHED_CHARACTERS_MAX = 1_000_000
+# The broker's automaton bounds its steps, and knows whole names of ASCII only. A value is searched
+# with `re`, whose backtracking can take exponential time.
+SEARCH_SECONDS_MAX = 2.0
 JSON_BYTES_MAX = 16 * 1024 * 1024
 NUMBER_CHARACTERS_MAX = 1_000
 
@@ -92,7 +98,8 @@ class PatternFilter:
         if isinstance(found, _Missing) or found is None:
             return not self.wanted
         text = _text_of(found)[:SEARCHED_CHARACTERS_MAX]
-        return (self.pattern.search(text) is not None) is self.wanted
+        with _search_limit(self.pattern.pattern, record):
+            return (self.pattern.search(text) is not None) is self.wanted
 
 
 # -- from text to filters
@@ -266,3 +273,30 @@ def _number(text: str) -> float | int | None:
     if found is None or len(text) > NUMBER_CHARACTERS_MAX:
         return None
     return float(text) if found[1] or found[2] else int(text)
+
+
+# -- limiting a search
+
+
+@contextmanager
+def _search_limit(pattern: str, record: RawRecord) -> Iterator[None]:
+    """Raise WrongUsage in a search after SEARCH_SECONDS_MAX, on the main thread; `re` looks for
+    signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def too_long(_signal: int, _frame: object) -> None:
+        raise WrongUsage(
+            f"--filter: the pattern {pattern!r} took longer than {SEARCH_SECONDS_MAX:g} s on "
+            f"{record.topic}-{record.partition} at offset {record.offset}; write it so that its "
+            "repetitions do not overlap"
+        )
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, SEARCH_SECONDS_MAX)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -47,8 +47,8 @@ class Admin(AioPart[blocking.Admin]):
         namespace: str | Namespace | None = None,
         **unknown: Never,
     ) -> None:
-        """Configure a client. `settings` are `host:port,...` or Kafka's own keys; keywords override
-        them.
+        """Configure a client. `settings` are Kafka's own keys, `bootstrap` is `host:port,...`.
+        Keywords override settings.
 
         `timeout_s` limits one request, `api_timeout_s` a call with all its requests and retries.
         The first call opens the first connection.

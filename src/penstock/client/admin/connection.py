@@ -2,7 +2,6 @@
 
 from typing import TypeVar
 
-from penstock.client.admin.namespace_translation import into_namespace, out_of_namespace
 from penstock.client.cluster.limits import CallLimit
 from penstock.client.namespace import Namespace
 from penstock.client.transport.connection import Connection
@@ -41,13 +40,20 @@ class AdminConnection(Connection):
     def request(self, message: object, expect: type[R], version: int | None = None) -> R:
         if version is None:
             version = self.version_for(message)
-        said = into_namespace(self._namespace, message) if self._namespace else message
+        if not self._namespace:
+            return self._request_in_time(message, expect, version)
+        # Loaded at use: the table names the messages of most APIs.
+        from penstock.client.admin.namespace_translation import into_namespace, out_of_namespace
+
+        said = into_namespace(self._namespace, message)
+        return out_of_namespace(self._namespace, self._request_in_time(said, expect, version))
+
+    def _request_in_time(self, message: object, expect: type[R], version: int) -> R:
         self.link.wait_at_most(self._limit.left_ms(self._request_timeout_ms))
         try:
             with self._limit.waiting(self.link):
-                answer = super().request(said, expect, version)
+                return super().request(message, expect, version)
         finally:
             # Readers and writers use the same connection, outside of any call.
             if not self.closed:
                 self.link.wait_at_most(self._request_timeout_ms)
-        return out_of_namespace(self._namespace, answer) if self._namespace else answer

@@ -11,7 +11,7 @@ from penstock.client.transport.security import Security
 if TYPE_CHECKING:
     from penstock.client.settings import SettingValue
 
-SettingsLike: TypeAlias = str | Mapping[str, "SettingValue"] | None
+SettingsLike: TypeAlias = Mapping[str, "SettingValue"] | None
 
 CLIENT_ID = "penstock-admin"
 REQUEST_TIMEOUT_MS = 30_000
@@ -49,10 +49,6 @@ class AdminOptions:
         """Combine keywords and settings; keywords come first. Raise ValueError without an
         address."""
         timeout_ms, api_timeout_ms = _milliseconds(timeout_s), _milliseconds(api_timeout_s)
-        if isinstance(settings, str):
-            if bootstrap is not None:
-                raise ValueError("the address is given twice")
-            bootstrap, settings = settings, None
         if settings is None:
             if bootstrap is None:
                 raise ValueError("no address is given, e.g. 127.0.0.1:9092")

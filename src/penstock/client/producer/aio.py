@@ -30,6 +30,7 @@ from penstock.client.producer.sending.core import (
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
     ProducerPartition,
+    is_interruption,
 )
 from penstock.client.producer.sending.encoding import UnserializedRecord
 from penstock.client.producer.transactions.aio_transactions import AioTransactions, Transaction
@@ -107,7 +108,7 @@ class Producer(Generic[SentKey, SentValue]):
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            await self.close()
+            await self._close_once(CLOSE_SECONDS, interrupted=is_interruption(error))
         except Exception as second:
             if error is None:
                 raise
@@ -305,6 +306,9 @@ class Producer(Generic[SentKey, SentValue]):
 
         Raise RecordsUndelivered for failed posts and for failed deliveries that were not awaited.
         """
+        await self._close_once(timeout_s, interrupted=False)
+
+    async def _close_once(self, timeout_s: float, *, interrupted: bool) -> None:
         core = self._core
         if core.is_forked:
             return  # the parent process closes it
@@ -314,24 +318,16 @@ class Producer(Generic[SentKey, SentValue]):
             return
         if self._closed is None:
             core.move()
-            self._closed = core.bind().create_task(self._close(timeout_s))
+            self._closed = core.bind().create_task(self._close(timeout_s, interrupted=interrupted))
         await asyncio.shield(self._closed)
 
-    async def _close(self, timeout_s: float) -> None:
+    async def _close(self, timeout_s: float, *, interrupted: bool) -> None:
+        try:
+            await self._settle_all(timeout_s, interrupted=interrupted)
+        except asyncio.CancelledError:
+            self._core.log_interrupted_close()
+            raise
         core = self._core
-        core.stop()
-        until = time.monotonic() + timeout_s
-        if core.is_busy and await asyncio.to_thread(core.is_unreachable, timeout_s):
-            until = 0.0
-        timeout_s = max(0.0, until - time.monotonic())
-        await self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
-        if not await core.settle(timeout_s):
-            await asyncio.to_thread(core.finds_no_listener)
-            core.backlog.give_up(
-                core.fatal or ClientClosed("the producer was closed before there was room")
-            )
-            core.handle.purge()
-            await core.settle(PURGE_SECONDS_MAX)
         core.stop_polling()
         try:
             async with asyncio.timeout(0 if core.thread.stuck else DESTROY_SECONDS_MAX):
@@ -345,11 +341,28 @@ class Producer(Generic[SentKey, SentValue]):
         if undelivered is not None:
             raise undelivered
 
+    async def _settle_all(self, timeout_s: float, *, interrupted: bool) -> None:
+        """Flush; then drop the records left."""
+        core = self._core
+        core.stop()
+        until = time.monotonic() + timeout_s
+        unreachable = partial(core.is_unreachable, timeout_s, interrupted=interrupted)
+        if core.is_busy and await asyncio.to_thread(unreachable):
+            until = 0.0
+        timeout_s = max(0.0, until - time.monotonic())
+        await self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
+        if not await core.settle(timeout_s):
+            await asyncio.to_thread(core.finds_no_listener)
+            core.backlog.give_up(
+                core.fatal or ClientClosed("the producer was closed before there was room")
+            )
+            core.handle.purge()
+            await core.settle(PURGE_SECONDS_MAX)
+
     def __del__(self, warn: Any = warnings.warn) -> None:
         core = getattr(self, "_core", None)
         if core is not None:
             core.abandon(self, warn)
 
     def __repr__(self) -> str:
-        where = self._core.settings.rdkafka.get("bootstrap.servers", "")
-        return f"<Producer {where}>"
+        return f"<Producer {self._core.address}>"

@@ -27,6 +27,7 @@ from penstock.client.producer.sending.core import (
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
     ProducerPartition,
+    is_interruption,
 )
 from penstock.client.producer.sending.encoding import LIBRARY_CHOOSES
 from penstock.client.producer.transactions.blocking_transactions import (
@@ -102,7 +103,7 @@ class Producer(Generic[SentKey, SentValue]):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
-            self.close()
+            self._close_once(CLOSE_SECONDS, interrupted=is_interruption(error))
         except Exception as second:
             if error is None:
                 raise
@@ -289,21 +290,20 @@ class Producer(Generic[SentKey, SentValue]):
 
         Raise RecordsUndelivered for failed posts and for failed deliveries that were not read.
         """
+        self._close_once(timeout_s, interrupted=False)
+
+    def _close_once(self, timeout_s: float, *, interrupted: bool) -> None:
         core = self._core
         if core.is_forked or core.closing:
             return
         core.stop()
         if not core.started:
             return
-        until = time.monotonic() + timeout_s
-        if core.is_busy and core.is_unreachable(timeout_s):
-            until = 0.0
-        timeout_s = max(0.0, until - time.monotonic())
-        self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
-        if not core.settle(timeout_s):
-            core.finds_no_listener()
-            core.handle.purge()
-            core.settle(PURGE_SECONDS_MAX)
+        try:
+            self._settle_all(timeout_s, interrupted=interrupted)
+        except KeyboardInterrupt:
+            core.log_interrupted_close()
+            raise
         try:
             core.end().result(0 if core.thread.stuck else DESTROY_SECONDS_MAX)
         except FutureTimeoutError:
@@ -314,11 +314,23 @@ class Producer(Generic[SentKey, SentValue]):
         if undelivered is not None:
             raise undelivered
 
+    def _settle_all(self, timeout_s: float, *, interrupted: bool) -> None:
+        """Flush; then drop the records left."""
+        core = self._core
+        until = time.monotonic() + timeout_s
+        if core.is_busy and core.is_unreachable(timeout_s, interrupted=interrupted):
+            until = 0.0
+        timeout_s = max(0.0, until - time.monotonic())
+        self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
+        if not core.settle(timeout_s):
+            core.finds_no_listener()
+            core.handle.purge()
+            core.settle(PURGE_SECONDS_MAX)
+
     def __del__(self, warn: Any = warnings.warn) -> None:
         core = getattr(self, "_core", None)
         if core is not None:
             core.abandon(self, warn)
 
     def __repr__(self) -> str:
-        where = self._core.settings.rdkafka.get("bootstrap.servers", "")
-        return f"<Producer {where}>"
+        return f"<Producer {self._core.address}>"

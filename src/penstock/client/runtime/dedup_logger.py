@@ -13,6 +13,10 @@ LINES_KEPT_MAX = 200
 # librdkafka names a broker by node id only after an answer of the cluster.
 _NODE = re.compile(r":\d+/\d+\b")
 _NO_CONNECTION = re.compile(r"([^\s/]+)/(\w+): Connect to \S+ failed: (.*?)(?: \(after |$)")
+_NO_ANSWER = re.compile(
+    r"([^\s/]+)/(\w+): (?:ApiVersionRequest failed: Local: Timed out"
+    r"|Connection setup timed out in state (\w+))"
+)
 _NO_HOST = re.compile(r"/(\w+): Failed to resolve '([^']+)': (.*?)(?: \(after |$)")
 
 
@@ -54,6 +58,12 @@ def unreachable(text: str) -> str:
     if found is not None:
         address, broker, why = found.groups()
         return f"nothing listens at {address} ({why}). {_next_step(broker)}"
+    found = _NO_ANSWER.search(text)
+    if found is not None:
+        address, broker, state = found.groups()
+        if state == "CONNECT":
+            return f"{address} does not take connections (timed out). {_next_step(broker)}"
+        return f"{address} takes connections and does not answer. {_next_step(broker)}"
     found = _NO_HOST.search(text)
     if found is not None:
         broker, address, why = found.groups()

@@ -4,6 +4,7 @@ The frame is that of Confluent's serializers: a zero byte, four bytes of the id 
 payload.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
@@ -131,7 +132,7 @@ def registered(
     return Registered(registry, subject_of, auto_register, use_latest)
 
 
-class SchemaSerde(Generic[C, T]):
+class SchemaSerde(ABC, Generic[C, T]):
     """Writes and reads the keys or the values of records by a schema."""
 
     def __init__(
@@ -166,9 +167,9 @@ class SchemaSerde(Generic[C, T]):
             found = self._compiled[schema] = self._compile(schema, others)
         return found
 
+    @abstractmethod
     def _compile(self, schema: RegisteredSchema, others: list[tuple[str, RegisteredSchema]]) -> C:
         """Return what the serde needs of a schema and of those that it refers to."""
-        raise NotImplementedError
 
     def _made(self, found: Any) -> T:
         made: T = found if self._reader is None else self._reader(found)

@@ -44,7 +44,7 @@ class AdminRequests:
 
     # DescribeGroups
 
-    def describe(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def describe(self, call: GroupRequest) -> Outcome:
         message: DescribeGroupsRequest = call.message
         groups = [self._describe(group_id, call.version) for group_id in message.groups]
         return Outcome(reply=DescribeGroupsResponse(groups=groups))
@@ -52,12 +52,12 @@ class AdminRequests:
     def _describe(self, group_id: str, version: int) -> DescribedGroup:
         group = self._state.groups.get(group_id)
         if isinstance(group, SetAsideGroup):
-            refusal = group.refusal
+            rejection = group.rejection
             return DescribedGroup(
                 group_id=group_id,
                 group_state=group.state_name,
-                error_code=refusal.code,
-                error_message=refusal.message,
+                error_code=rejection.code,
+                error_message=rejection.message,
             )
         if not isinstance(group, ClassicGroup):
             missing = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
@@ -78,7 +78,7 @@ class AdminRequests:
 
     # ListGroups
 
-    def list_all(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def list_all(self, call: GroupRequest) -> Outcome:
         message: ListGroupsRequest = call.message
         states = {state.strip().lower() for state in message.states_filter}
         kinds = {kind.strip().lower() for kind in message.types_filter}
@@ -97,7 +97,7 @@ class AdminRequests:
 
     # DeleteGroups
 
-    def delete(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def delete(self, call: GroupRequest) -> Outcome:
         message: DeleteGroupsRequest = call.message
         records: list[CoordinatorRecord] = []
         timers: list[CancelTimer] = []

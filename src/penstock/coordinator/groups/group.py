@@ -27,22 +27,24 @@ class CoordinatedGroup(Protocol):
 
     @property
     def state_name(self) -> str:
-        """As DescribeGroups and ListGroups spell it: "Stable", "Empty", "Assigning"..."""
+        """Return the state as DescribeGroups and ListGroups spell it: "Stable", "Empty",
+        "Assigning"..."""
         ...
 
     @property
     def protocol_type(self) -> str:
-        """ "consumer" for consumers; empty for a group that only holds offsets."""
+        """Return "consumer" for consumers, the empty string for a group that only holds offsets."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group has no members: it may be deleted, and its offsets may expire."""
+        """Return whether the group has no members. An empty group may be deleted, and its offsets
+        may expire."""
         ...
 
     @property
     def empty_since_ms(self) -> int | None:
-        """The time when the last member left, if known; offsets expire from then on."""
+        """Return the time when the last member left, if known; offsets expire from then on."""
         ...
 
     def check_commit(
@@ -50,8 +52,8 @@ class CoordinatedGroup(Protocol):
     ) -> None:
         """Raise for a commit of offsets (OffsetCommit or TxnOffsetCommit) from a zombie.
 
-        `epoch` is the generation of a classic member or the epoch of a consumer member; -1 for a
-        client that assigns its partitions itself. The partitions matter to a member with a past
+        `epoch` is the generation of a classic member or the epoch of a consumer member. A client
+        that assigns its partitions itself has -1. The partitions matter to a member with a past
         epoch (KIP-1251).
         """
         ...

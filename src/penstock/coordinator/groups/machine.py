@@ -7,7 +7,7 @@ session timers) is lost with the machine: clients ask again.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.events import GroupRequest, TopicsChanged
@@ -23,7 +23,12 @@ from penstock.coordinator.groups.offsets import OffsetRequests, OffsetStore, Off
 from penstock.coordinator.groups.recovery import GroupBefore, GroupRecovery
 from penstock.coordinator.groups.set_aside import SetAsideGroup
 from penstock.coordinator.groups.timers import ClassicEvent, ConsumerTimer
-from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
+from penstock.coordinator.records import (
+    CoordinatorRecord,
+    EndMarker,
+    PendingOffset,
+    group_id_of,
+)
 from penstock.effects import Failure, Outcome
 from penstock.errors import UnsupportedVersion
 from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
@@ -84,7 +89,7 @@ class GroupCoordinator:
                 return self._topics_changed(event, now_ms)
             case _:  # one of our timers
                 for work in (self._classic, self._consumer, self._offsets):
-                    outcome = work.woken(event, now_ms)
+                    outcome = work.handle_timer(event, now_ms)
                     if outcome is not None:
                         return outcome
                 raise AssertionError(f"no part handles {event}")
@@ -92,12 +97,12 @@ class GroupCoordinator:
     def _call(self, call: GroupRequest, now_ms: int) -> GroupOutcome:
         for before in self._before:
             if isinstance(before.group, SetAsideGroup):
-                raise before.group.refusal
+                raise before.group.rejection
         match call.message:
             case OffsetCommitRequest():
                 return self._offsets.commit(call, now_ms)
             case OffsetFetchRequest():
-                return self._offsets.fetch(call, now_ms)
+                return self._offsets.fetch(call)
             case JoinGroupRequest() if self._is_consumer(call.message.group_id):
                 return self._consumer.classic_join(call, now_ms)
             case JoinGroupRequest():
@@ -109,7 +114,7 @@ class GroupCoordinator:
             case HeartbeatRequest() if self._is_consumer(call.message.group_id):
                 return self._consumer.classic_heartbeat(call, now_ms)
             case HeartbeatRequest():
-                return self._classic.heartbeat(call, now_ms)
+                return self._classic.heartbeat(call)
             case LeaveGroupRequest() if self._is_consumer(call.message.group_id):
                 return self._consumer.classic_leave(call, now_ms)
             case LeaveGroupRequest():
@@ -119,15 +124,15 @@ class GroupCoordinator:
             case TxnOffsetCommitRequest():
                 return self._offsets.commit_in_transaction(call, now_ms)
             case OffsetDeleteRequest():
-                return self._offsets.delete(call, now_ms)
+                return self._offsets.delete(call)
             case DescribeGroupsRequest():
-                return self._admin.describe(call, now_ms)
+                return self._admin.describe(call)
             case ConsumerGroupDescribeRequest():
-                return self._consumer.describe(call, now_ms)
+                return self._consumer.describe(call)
             case ListGroupsRequest():
-                return self._admin.list_all(call, now_ms)
+                return self._admin.list_all(call)
             case DeleteGroupsRequest():
-                return self._admin.delete(call, now_ms)
+                return self._admin.delete(call)
             case other:
                 raise UnsupportedVersion(f"groups do not serve {type(other).__name__}")
 
@@ -180,7 +185,7 @@ class GroupCoordinator:
                 parts.append(self._loaded(group, now_ms))
             except Exception as problem:
                 failures.append(self._recovery.set_aside(group.group_id, problem, group))
-        parts.append(self._offsets.loaded(now_ms))
+        parts.append(self._offsets.loaded())
         return Outcome(
             records=[record for part in parts for record in part.records],
             timers=[timer for part in parts for timer in part.timers],
@@ -215,7 +220,7 @@ class GroupCoordinator:
         if isinstance(record, EndMarker):
             subject = f"the end of a transaction of producer {record.producer_id}"
             return Failure(subject, problem, "Offsets that it committed may be missing.")
-        group_id = _group_id_of(record.key)
+        group_id = group_id_of(record.key)
         failure = self._recovery.set_aside(group_id, problem, self.state.groups.get(group_id))
         group = self.state.groups[group_id]
         if isinstance(group, SetAsideGroup) and not isinstance(record.key, OFFSET_KEYS):
@@ -224,7 +229,7 @@ class GroupCoordinator:
 
     def _is_of_set_aside(self, record: CoordinatorRecord) -> bool:
         """Return whether a record belongs to a group set aside, and note it there."""
-        group_id = _group_id_of(record.key)
+        group_id = group_id_of(record.key)
         group = self.state.groups.get(group_id)
         if not isinstance(group, SetAsideGroup) or isinstance(record.key, OFFSET_KEYS):
             return False
@@ -239,8 +244,3 @@ class GroupCoordinator:
 
     def group(self, group_id: str) -> CoordinatedGroup | None:
         return self.state.groups.get(group_id)
-
-
-def _group_id_of(key: Any) -> str:
-    group_id: str = key.group_id if hasattr(key, "group_id") else key.group
-    return group_id

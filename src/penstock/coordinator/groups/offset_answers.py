@@ -27,10 +27,10 @@ from penstock.wire.messages.k09_offset_fetch import (
 NO_OFFSET: Final = -1
 
 
-def tell_group(
+def group_offsets(
     state: GroupCoordinatorState, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """The offsets that a group asks for; all that it has if it names no topics."""
+    """Return the offsets that a group asks for; all its offsets if the request has no topics."""
     answer = OffsetFetchResponseGroup(group_id=asked.group_id)
     group = state.groups.get(asked.group_id)
     if group is not None:
@@ -78,8 +78,8 @@ def _tell(partition: int, stored: Stored | None, topic_id: bytes) -> OffsetFetch
 
 
 def _is_same(committed_id: bytes, asked_id: bytes) -> bool:
-    """Whether an offset is of the topic that is asked for; old commits and old clients have no
-    ids, and to them a name is enough."""
+    """Return whether an offset is of the requested topic. Old commits and old clients have no ids:
+    the name decides for them."""
     return committed_id == asked_id or ZERO_ID in (committed_id, asked_id)
 
 

@@ -1,9 +1,9 @@
 """Which offsets are forgotten, a slice at a time: those that expire, those of deleted topics.
 
-An offset expires `offsets.retention.minutes` after its group lost its last member; after its own
-commit if the group has no members by nature or the members no longer subscribe to its topic. An
-offset stays while a transaction holds another one for its partition. A group without members and
-without offsets is removed too.
+An offset expires `offsets.retention.minutes` after its group lost its last member. If the group
+never has members, or no member subscribes to the topic, the time counts from the commit. An offset
+stays while a transaction holds another one for its partition. A group without members and without
+offsets is removed too.
 
 A sweep walks over all offsets in small slices. Each slice decides from the state of its moment, so
 changes between two slices do no harm.
@@ -59,7 +59,7 @@ class _Room:
         self._bytes = SLICE_BYTES_MAX
 
     def look(self) -> bool:
-        """Whether there is room for one more look; the slice ends after the last one."""
+        """Count one look, and return whether the slice has room for another one."""
         self._looks -= 1
         return self._looks > 0 and self._bytes > 0
 
@@ -90,7 +90,7 @@ class ExpirySweep:
         for group_id, topic, partition in self._steps:
             group = self._state.groups.get(group_id)
             if group is None:
-                pass  # it is gone since the walk began
+                pass  # gone since the walk began
             elif topic is None:
                 if (
                     group.is_empty
@@ -106,7 +106,8 @@ class ExpirySweep:
         return Slice(room.records, more=False)
 
     def _walk(self) -> Iterator[_Step]:
-        """Copies each list when it is reached: the state changes between two slices."""
+        """Yield each offset, and each group after its offsets. The state changes between slices, so
+        each list is copied when it is reached."""
         store = self._state.offsets
         for group_id in list(self._state.groups):
             for topic in store.topics_of(group_id):
@@ -146,9 +147,9 @@ class LeftoverSearch:
     """A walk over all offsets after a load, in search of those of deleted topics.
 
     A working coordinator is notified of deletions; this search finds those of the time before. A
-    commit comes after its topic is in the image, and the image here is no older than the one that
-    made this node the leader, so a topic that is missing in it is deleted. An offset without an id
-    belongs to the present topic of that name, if there is one.
+    commit comes after its topic is in the image. The image here is no older than the one that made
+    this node the leader. So a topic that is missing in the image is deleted. An offset without an
+    id belongs to the present topic of that name, if there is one.
     """
 
     def __init__(self, store: OffsetStore, cluster: ClusterView) -> None:
@@ -159,11 +160,11 @@ class LeftoverSearch:
 
     @property
     def found(self) -> tuple[tuple[str, bytes], ...]:
-        """Names of topics, and ids that offsets have and no topic of that name."""
+        """Return the topics of offsets whose id no topic of that name has."""
         return tuple(self._found)
 
     def next_slice(self) -> bool:
-        """Look at a few more; whether there are others."""
+        """Look at a few more offsets, and return whether others are left."""
         for looks, (topic, topic_id) in enumerate(self._steps, 1):
             known = self._cluster.topic(topic)
             if known is None or topic_id not in (ZERO_ID, known.topic_id):
@@ -173,10 +174,10 @@ class LeftoverSearch:
         return False
 
     def _walk(self) -> Iterator[tuple[str, bytes]]:
-        """The topic of each offset and its id; copies each list when it is reached."""
+        """Yield the topic of each offset and its id. Each list is copied when it is reached."""
         store = self._store
-        for group_id, topic, partition in list(store.held()):
-            for stored in list(store.at(group_id, topic, partition)):
+        for group_id, topic, partition in list(store.pending_partitions()):
+            for stored in list(store.committed_and_pending(group_id, topic, partition)):
                 yield topic, stored[TOPIC_ID]
         for group_id in store.groups():
             for topic in store.topics_of(group_id):
@@ -187,9 +188,9 @@ class LeftoverSearch:
 class DeletionSweep:
     """Forgets the offsets of deleted topics, again and again until there are none.
 
-    A slice may be refused by the log. The walk is over only when it has found nothing to forget,
-    and `begin` starts it anew, so no refusal leaves an offset behind for the next topic of that
-    name.
+    The log may reject a slice. The walk is over only when it has found nothing to remove,
+    and `begin` starts it again. So a rejected append leaves no offset behind for the next topic of
+    that name.
     """
 
     def __init__(self, store: OffsetStore) -> None:
@@ -203,8 +204,8 @@ class DeletionSweep:
         return not self._deleted
 
     def begin(self, deleted: Iterable[tuple[str, bytes]] = ()) -> None:
-        """From the first group on, for these topics and those still under way. The zero id means
-        offsets whose topic is known by its name alone."""
+        """Start again at the first group, for these topics and those still under way. The zero id
+        stands for offsets without a topic id."""
         for name, topic_id in deleted:
             self._deleted.setdefault(name, {})[topic_id] = None
         self._steps = self._walk()
@@ -226,19 +227,22 @@ class DeletionSweep:
 
     def _walk(self) -> Iterator[_Step]:
         store = self._store
-        held = dict.fromkeys(place for place in store.held() if place[1] in self._deleted)
-        for group_id, topic, partition in held:
+        pending = dict.fromkeys(
+            each for each in store.pending_partitions() if each[1] in self._deleted
+        )
+        for group_id, topic, partition in pending:
             yield _Step(group_id, topic, partition)
         for group_id in store.groups():
             for topic in list(self._deleted):
                 for partition in list(store.of_topic(group_id, topic)):
-                    if (group_id, topic, partition) not in held:
+                    if (group_id, topic, partition) not in pending:
                         yield _Step(group_id, topic, partition)
             yield _Step(group_id)
 
     def _is_meant(self, group_id: str, topic: str, partition: int) -> bool:
-        """The offset is of a deleted topic, and not of a younger one with the same name."""
+        """Return whether the offset is of a deleted topic, not of a younger one with that name."""
         deleted = self._deleted[topic]
         return any(
-            stored[TOPIC_ID] in deleted for stored in self._store.at(group_id, topic, partition)
+            stored[TOPIC_ID] in deleted
+            for stored in self._store.committed_and_pending(group_id, topic, partition)
         )

@@ -1,14 +1,14 @@
 """The committed offsets of one coordinator partition, and those that wait for a transaction.
 
-A partition may hold a million of them: an offset is a plain tuple whose places are named below
-(the garbage collector stops looking at exact tuples of plain values, a named one it visits for
-ever), and names, ids and times that many offsets share are kept once.
+A partition may hold a million of them, so an offset is a plain tuple with the indexes named below.
+The garbage collector stops visiting exact tuples of plain values, but never named tuples. Names,
+ids and times that many offsets share are kept once.
 
-Invariants: no dictionary in here is empty but the outermost ones, and a place is in `_open` for
-exactly those producers that hold an offset for it. Replay alone changes anything.
+Invariants: no inner dictionary is empty. `_pending_producers` lists exactly the producers with a
+pending offset of a topic partition. Replay alone changes anything.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -30,16 +30,15 @@ EXPIRES_MS: Final = 4
 TOPIC_ID: Final = 5
 
 NO_EXPIRY: Final = -1
-# Names and ids that are kept once; with more of them some offsets have copies of their own.
+# Names and ids that are kept once; beyond this number some offsets have objects of their own.
 SHARED_MAX: Final = 10_000
 _NEWEST: Final = 2**63
 
 T = TypeVar("T", str, bytes)
-Place = tuple[str, int]  # a topic and a partition of it
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-class _Held(NamedTuple):
+class _PendingCommit(NamedTuple):
     """An offset of an open transaction, and its order among all such commits.
 
     A commit that was written later may count earlier; the older one must not come back then.
@@ -59,7 +58,7 @@ def _share(shared: dict[T, T], value: T) -> T:
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """The record that makes replay forget an offset, committed or held."""
+    """Return the record that removes an offset at replay, committed or pending."""
     return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
 
 
@@ -68,10 +67,9 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[str, dict[int, Stored]]] = {}
-        self._held: dict[int, dict[tuple[str, str, int], _Held]] = {}  # by producer id
-        self._open: dict[
-            str, dict[Place, dict[int, None]]
-        ] = {}  # by group and partition: producer ids
+        self._pending: dict[int, dict[tuple[str, str, int], _PendingCommit]] = {}  # by producer id
+        # By group, then by topic and partition: producer ids.
+        self._pending_producers: dict[str, dict[tuple[str, int], dict[int, None]]] = {}
         self._order = 0
         self._names: dict[str, str] = {}
         self._ids: dict[bytes, bytes] = {}
@@ -83,7 +81,7 @@ class OffsetStore:
         return self.of_topic(group_id, topic).get(partition)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Stored]]:
-        """The committed offsets of a group; to be looked at, not kept."""
+        """Return the committed offsets of a group, as a view."""
         return self._committed.get(group_id, _NOTHING)
 
     def of_topic(self, group_id: str, topic: str) -> Mapping[int, Stored]:
@@ -91,44 +89,49 @@ class OffsetStore:
         return found
 
     def groups(self) -> list[str]:
-        """The groups that have committed offsets."""
+        """Return the groups that have committed offsets."""
         return list(self._committed)
 
     def topics_of(self, group_id: str) -> list[str]:
-        """The topics of which a group has committed offsets."""
+        """Return the topics of which a group has committed offsets."""
         return list(self.of_group(group_id))
 
     def count(self, group_id: str) -> int:
-        """How many offsets a group has committed."""
+        """Return the number of offsets that a group has committed."""
         return sum(map(len, self.of_group(group_id).values()))
 
     def has_offsets(self, group_id: str) -> bool:
         return group_id in self._committed
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether an open transaction holds offsets of this group."""
-        return group_id in self._open
+        """Return whether an open transaction has pending offsets of this group."""
+        return group_id in self._pending_producers
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        places = self._open.get(group_id)
-        return places is not None and (topic, partition) in places
+        partitions_of_group = self._pending_producers.get(group_id)
+        return partitions_of_group is not None and (topic, partition) in partitions_of_group
 
-    def held(self) -> Iterator[tuple[str, str, int]]:
-        """Where open transactions hold offsets: group, topic and partition."""
-        for group_id, places in self._open.items():
-            for topic, partition in places:
+    def pending_partitions(self) -> Iterator[tuple[str, str, int]]:
+        """Yield group, topic and partition of each pending offset."""
+        for group_id, partitions_of_group in self._pending_producers.items():
+            for topic, partition in partitions_of_group:
                 yield group_id, topic, partition
 
-    def at(self, group_id: str, topic: str, partition: int) -> Iterator[Stored]:
-        """The committed offset of a place, and those that open transactions hold for it."""
+    def committed_and_pending(self, group_id: str, topic: str, partition: int) -> Iterator[Stored]:
+        """Yield the committed offset of a topic partition, and its pending offsets."""
         committed = self.get(group_id, topic, partition)
         if committed is not None:
             yield committed
-        for producer_id in self._open.get(group_id, _NOTHING).get((topic, partition), ()):
-            yield self._held[producer_id][group_id, topic, partition].stored
+        for producer_id in self._producers_of(group_id, topic, partition):
+            yield self._pending[producer_id][group_id, topic, partition].stored
+
+    def _producers_of(self, group_id: str, topic: str, partition: int) -> Iterable[int]:
+        producers: Iterable[int]
+        producers = self._pending_producers.get(group_id, _NOTHING).get((topic, partition), ())
+        return producers
 
     def tombstones_of(self, group_id: str) -> list[CoordinatorRecord]:
-        """Return tombstones for every offset of a group, committed or held."""
+        """Return tombstones for every offset of a group, committed or pending."""
         committed = self.of_group(group_id)
         records = [
             tombstone(group_id, topic, partition)
@@ -137,7 +140,7 @@ class OffsetStore:
         ]
         records += [
             tombstone(group_id, topic, partition)
-            for topic, partition in self._open.get(group_id, ())
+            for topic, partition in self._pending_producers.get(group_id, ())
             if partition not in self.of_topic(group_id, topic)
         ]
         return records
@@ -145,7 +148,7 @@ class OffsetStore:
     # Replay
 
     def stored(self, value: OffsetCommitValue | LegacyOffsetCommitValue) -> Stored:
-        """A value as it is kept here."""
+        """Return the value as the tuple that the store keeps."""
         committed_ms = value.commit_timestamp
         if committed_ms == self._last_ms:
             committed_ms = self._last_ms  # one object for the many offsets of one commit
@@ -167,7 +170,7 @@ class OffsetStore:
     def put(
         self, group_id: str, topic: str, partition: int, stored: Stored, order: int = _NEWEST
     ) -> None:
-        """Commit an offset. Offsets that open transactions hold already will not overwrite it."""
+        """Commit an offset. Offsets that are pending already will not overwrite it."""
         topics = self._committed.get(group_id)
         if topics is None:
             topics = self._committed[group_id] = {}
@@ -175,44 +178,44 @@ class OffsetStore:
         if partitions is None:
             partitions = topics[self._names.get(topic) or _share(self._names, topic)] = {}
         partitions[partition] = stored
-        if group_id in self._open:
+        if group_id in self._pending_producers:
             self._overtake(group_id, topic, partition, order)
 
     def _overtake(self, group_id: str, topic: str, partition: int, order: int) -> None:
-        for producer_id in self._open[group_id].get((topic, partition), ()):
-            held = self._held[producer_id]
-            each = held[group_id, topic, partition]
+        for producer_id in self._pending_producers[group_id].get((topic, partition), ()):
+            pending = self._pending[producer_id]
+            each = pending[group_id, topic, partition]
             if each.order < order:
-                held[group_id, topic, partition] = each._replace(overtaken=True)
+                pending[group_id, topic, partition] = each._replace(overtaken=True)
 
-    def hold(
+    def add_pending(
         self, producer_id: int, group_id: str, topic: str, partition: int, stored: Stored
     ) -> None:
         """Keep an offset until the transaction of this producer ends."""
         self._order += 1
-        held = self._held.setdefault(producer_id, {})
-        held[group_id, topic, partition] = _Held(self._order, stored)
-        places = self._open.setdefault(group_id, {})
-        places.setdefault((topic, partition), {})[producer_id] = None
+        pending = self._pending.setdefault(producer_id, {})
+        pending[group_id, topic, partition] = _PendingCommit(self._order, stored)
+        partitions_of_group = self._pending_producers.setdefault(group_id, {})
+        partitions_of_group.setdefault((topic, partition), {})[producer_id] = None
 
     def end(self, producer_id: int, *, committed: bool) -> None:
-        """Commit the offsets that the producer's transaction held, or drop them."""
-        for (group_id, topic, partition), each in self._held.pop(producer_id, {}).items():
+        """Commit the pending offsets of the producer's transaction, or drop them."""
+        for (group_id, topic, partition), each in self._pending.pop(producer_id, {}).items():
             self._release(producer_id, group_id, topic, partition)
             if committed and not each.overtaken:
                 self.put(group_id, topic, partition, each.stored, each.order)
 
     def _release(self, producer_id: int, group_id: str, topic: str, partition: int) -> None:
-        places = self._open[group_id]
-        producers = places[topic, partition]
+        partitions_of_group = self._pending_producers[group_id]
+        producers = partitions_of_group[topic, partition]
         del producers[producer_id]
         if not producers:
-            del places[topic, partition]
-        if not places:
-            del self._open[group_id]
+            del partitions_of_group[topic, partition]
+        if not partitions_of_group:
+            del self._pending_producers[group_id]
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forget an offset, and what open transactions hold for its place."""
+        """Remove the committed and the pending offsets of a topic partition."""
         topics = self._committed.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         if topics is not None and partitions is not None:
@@ -221,9 +224,9 @@ class OffsetStore:
                 del topics[topic]
             if not topics:
                 del self._committed[group_id]
-        for producer_id in list(self._open.get(group_id, _NOTHING).get((topic, partition), ())):
+        for producer_id in list(self._producers_of(group_id, topic, partition)):
             self._release(producer_id, group_id, topic, partition)
-            held = self._held[producer_id]
-            del held[group_id, topic, partition]
-            if not held:
-                del self._held[producer_id]
+            pending = self._pending[producer_id]
+            del pending[group_id, topic, partition]
+            if not pending:
+                del self._pending[producer_id]

@@ -1,8 +1,8 @@
 """Committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and expiry.
 
 The first commit of an unknown group makes a group without members. A commit inside a transaction
-counts once the transaction is committed. The caller checks which topics exist: here a topic is a
-name, and an id that tells it from the next topic of that name.
+counts once the transaction is committed. The caller checks which topics exist. Here a topic is a
+name, with an id that tells it from the next topic of that name.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from penstock.coordinator.groups.classic.generation import CONSUMER_PROTOCOL, Cl
 from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
-from penstock.coordinator.groups.offset_answers import tell_group
+from penstock.coordinator.groups.offset_answers import group_offsets
 from penstock.coordinator.groups.offset_expiry import (
     DeletionSweep,
     ExpirySweep,
@@ -70,7 +70,7 @@ NO_RETENTION: Final = -1
 LATEST_MS: Final = 2**63 - 1  # that a record can say
 # From here on clients know that a group may not exist.
 GROUP_ID_NOT_FOUND_FROM: Final = 9
-PLACES_MAX: Final = 16_384
+CACHED_PARTITIONS_MAX: Final = 16_384
 LAST_OF_ONE_UNIT: Final = "\uffff"
 # In the other states a commit is rejected, or there are no members.
 LISTENING: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
@@ -120,7 +120,7 @@ class OffsetRequests:
     # Commits
 
     def commit(self, call: GroupRequest, now_ms: int) -> Outcome:
-        """OffsetCommit. Its topics have a name, and their id where it is known."""
+        """Handle OffsetCommit. Its topics have a name, and their id where it is known."""
         message: OffsetCommitRequest = call.message
         epoch = message.generation_id_or_member_epoch
         group = self._state.groups.get(message.group_id)
@@ -144,7 +144,7 @@ class OffsetRequests:
         for topic in message.topics:
             answers = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
             response.topics.append(answers)
-            # A record with a time of expiry is of a version that has no place for the id.
+            # A record with a time of expiry has a version without the id.
             topic_id = topic.topic_id if expires_ms == NO_EXPIRY else ZERO_ID
             for each in topic.partitions:
                 index = each.partition_index
@@ -157,7 +157,7 @@ class OffsetRequests:
         return Outcome(records, response, timers=_still_there(group, message.member_id))
 
     def commit_in_transaction(self, call: GroupRequest, now_ms: int) -> Outcome:
-        """TxnOffsetCommit: as a commit, but it counts when the producer's transaction does."""
+        """Handle TxnOffsetCommit: a commit that counts when the producer's transaction commits."""
         message: TxnOffsetCommitRequest = call.message
         ids = {topic.name: self._id_of(topic.name) for topic in message.topics}
         self._check_in_transaction(call, ids)
@@ -202,7 +202,8 @@ class OffsetRequests:
         return ZERO_ID if known is None else known.topic_id
 
     def _metadata_error(self, committed: CommittedPartition) -> int:
-        """Kafka counts UTF-16 units here: one or two per character."""
+        """Return the error code for a commit's metadata. Kafka counts UTF-16 units: one or two per
+        character."""
         metadata = committed.committed_metadata or ""
         units = len(metadata)
         if not metadata.isascii():
@@ -212,16 +213,16 @@ class OffsetRequests:
 
     # Questions
 
-    def fetch(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
-        """OffsetFetch, in the form of v8: groups, each with topics that have names."""
+    def fetch(self, call: GroupRequest) -> Outcome:
+        """Handle OffsetFetch in the form of v8: groups, each with topics that have names."""
         message: OffsetFetchRequest = call.message
-        stable = message.require_stable
-        told = [tell_group(self._state, each, require_stable=stable) for each in message.groups]
-        return Outcome(reply=OffsetFetchResponse(groups=told))
+        state, stable = self._state, message.require_stable
+        groups = [group_offsets(state, each, require_stable=stable) for each in message.groups]
+        return Outcome(reply=OffsetFetchResponse(groups=groups))
 
     # Deletion
 
-    def delete(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def delete(self, call: GroupRequest) -> Outcome:
         """Handle OffsetDelete. Offsets of subscribed topics stay."""
         message: OffsetDeleteRequest = call.message
         group = self._state.groups.get(message.group_id)
@@ -240,15 +241,16 @@ class OffsetRequests:
             answers = [_answer(each, error_code) for each in partitions]
             response.topics.append(TopicErrors(name=topic.name, partitions=answers))
             if not used:
+                group_id, name, offsets = message.group_id, topic.name, self._store
                 records += [
-                    tombstone(message.group_id, topic.name, partition)
+                    tombstone(group_id, name, partition)
                     for partition in dict.fromkeys(partitions)
-                    if any(self._store.at(message.group_id, topic.name, partition))
+                    if any(offsets.committed_and_pending(group_id, name, partition))
                 ]
         return Outcome(records, response)
 
     def topics_deleted(self, event: TopicsChanged) -> Outcome:
-        """Forget the offsets of deleted topics: the next topic of that name begins anew."""
+        """Start to remove the offsets of deleted topics. The next topic of that name has none."""
         if not event.deleted:
             return Outcome()
         # Offsets without an id are older than the next topic of that name, or as good as that.
@@ -271,10 +273,10 @@ class OffsetRequests:
 
     # Timers
 
-    def loaded(self, now_ms: int) -> Outcome:  # noqa: ARG002
+    def loaded(self) -> Outcome:
         return Outcome(timers=[self._check_later(), *self._search_more()])
 
-    def woken(self, event: object, now_ms: int) -> Outcome | None:
+    def handle_timer(self, event: object, now_ms: int) -> Outcome | None:
         match event:
             case CheckOffsets():
                 return self._check()
@@ -288,7 +290,7 @@ class OffsetRequests:
                 return None
 
     def recover(self, event: object) -> Outcome | None:
-        """Give up the slice that failed: the next check begins anew. None if it is none of ours."""
+        """Give up a slice that failed, until the next check. Return None for any other event."""
         if not isinstance(event, CheckOffsets | ExpireMore | SearchMore | ForgetMore):
             return None
         self._expiry = None
@@ -298,8 +300,8 @@ class OffsetRequests:
         return SetTimer(CHECK_TIMER, self._settings.offsets_check_interval_ms, CheckOffsets())
 
     def _check(self) -> Outcome:
-        """Writes nothing itself: the timers of an outcome are lost if the log refuses its records,
-        and this one keeps all the others going."""
+        """Start a sweep, and write no record: timers are lost if the log rejects the records of
+        their outcome."""
         self._expiry = ExpirySweep(self._state, self._settings.offsets_retention_ms)
         timers = [self._check_later(), SetTimer(EXPIRY_TIMER, 0, ExpireMore())]
         if not self._deletion.is_over:
@@ -318,8 +320,8 @@ class OffsetRequests:
     # Replay
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """A commit, or the tombstone of one. A load calls this a million times: the machine has
-        looked at the type of the key already, and nothing here is looked at twice."""
+        """Replay a commit or its tombstone. Hot path: a load replays a million of them. The machine
+        has checked the key's type already."""
         key: Any
         value: Any
         key, value = record
@@ -332,7 +334,7 @@ class OffsetRequests:
         self._store.put(group_id, key.topic, key.partition, self._store.stored(value))
 
     def replay_pending(self, record: PendingOffset) -> None:
-        """A commit that counts when the transaction of its producer does."""
+        """Replay a commit that counts when the transaction of its producer commits."""
         key, value = record.key, record.value
         if not isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             return  # transactions hold offsets only
@@ -343,7 +345,7 @@ class OffsetRequests:
             self._state.groups[key.group] = ClassicGroup(key.group)
         assert isinstance(value, OffsetCommitValue | LegacyOffsetCommitValue), "an offset"
         stored = self._store.stored(value)
-        self._store.hold(record.producer_id, key.group, key.topic, key.partition, stored)
+        self._store.add_pending(record.producer_id, key.group, key.topic, key.partition, stored)
 
     def replay_end(self, marker: EndMarker) -> None:
         self._store.end(marker.producer_id, committed=marker.committed)
@@ -353,12 +355,12 @@ class OffsetRequests:
 # made once, and never changed.
 
 
-@lru_cache(maxsize=PLACES_MAX)
+@lru_cache(maxsize=CACHED_PARTITIONS_MAX)
 def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
     return OffsetCommitKey(group=group_id, topic=topic, partition=partition)
 
 
-@lru_cache(maxsize=PLACES_MAX)
+@lru_cache(maxsize=CACHED_PARTITIONS_MAX)
 def _answer(partition: int, error_code: int) -> PartitionError:
     return PartitionError(partition_index=partition, error_code=error_code)
 
@@ -380,9 +382,10 @@ def _value(
 
 
 def _still_there(group: CoordinatedGroup | None, member_id: str) -> list[SetTimer]:
-    """A classic member that commits need not say that it lives; in a consumer group it does.
+    """Return the renewed session timer of a classic member that commits.
 
-    The timer gets the event that it has: if the log refuses the commit, the old timer is as good.
+    The timer keeps its event: if the log rejects the commit, the old timer serves as well. A
+    consumer group's members send heartbeats instead.
     """
     if not isinstance(group, ClassicGroup) or group.state not in LISTENING:
         return []

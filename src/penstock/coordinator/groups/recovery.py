@@ -17,10 +17,35 @@ from penstock.coordinator.groups.consumer.outcome_builder import RecordsRejected
 from penstock.coordinator.groups.consumer.requests import ConsumerRequests
 from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.set_aside import NEXT_STEP, SetAsideGroup
-from penstock.coordinator.groups.timers import REJECTED_RETRY_MS
+from penstock.coordinator.groups.timers import (
+    REJECTED_RETRY_MS,
+    AssignmentRejected,
+    GroupRecordRejected,
+    GroupTimer,
+)
+from penstock.coordinator.records import group_id_of
 from penstock.effects import Failure, Outcome
+from penstock.wire.messages.k08_offset_commit import OffsetCommitRequest
+from penstock.wire.messages.k11_join_group import JoinGroupRequest
+from penstock.wire.messages.k12_heartbeat import HeartbeatRequest
+from penstock.wire.messages.k13_leave_group import LeaveGroupRequest
+from penstock.wire.messages.k14_sync_group import SyncGroupRequest
+from penstock.wire.messages.k28_txn_offset_commit import TxnOffsetCommitRequest
+from penstock.wire.messages.k47_offset_delete import OffsetDeleteRequest
+from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 NOTHING: Final[Mapping[str, WaitingRequest]] = {}
+# The requests about one group; the others ask about many and change nothing, or delete them.
+MEMBER_REQUESTS: Final = (
+    OffsetCommitRequest,
+    JoinGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+    OffsetDeleteRequest,
+    ConsumerGroupHeartbeatRequest,
+)
 RESTORED: Final = "The group is what its log says again; its members ask again."
 
 
@@ -35,14 +60,15 @@ class GroupBefore(NamedTuple):
 
 def subjects_of(event: Any) -> Iterable[str]:
     """Return the ids of the groups that an event is about, and may change."""
-    if isinstance(event, RecordsRejected):
-        # The tombstone of a classic group has a key of another kind, but comes with records of
-        # the consumer group that was to follow.
-        ids = [getattr(record.key, "group_id", None) for record in event.records]
-        return dict.fromkeys(each for each in ids if each is not None)
-    about = event.message if isinstance(event, GroupRequest) else event
-    group_id = getattr(about, "group_id", None)
-    return () if group_id is None else (group_id,)
+    match event:
+        case RecordsRejected():
+            return dict.fromkeys(group_id_of(record.key) for record in event.records)
+        case GroupRequest(message) if isinstance(message, MEMBER_REQUESTS):
+            return (message.group_id,)
+        case GroupTimer() | GroupRecordRejected() | AssignmentRejected():
+            return (event.group_id,)
+        case _:
+            return ()
 
 
 class GroupRecovery:

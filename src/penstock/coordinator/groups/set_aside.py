@@ -1,8 +1,8 @@
 """A group that cannot be served: replaying one of its records, or restoring it, has failed.
 
 Every request of a member is answered with UNKNOWN_SERVER_ERROR and the next step. Its offsets can
-be read as before. DeleteGroups writes a tombstone for each of its keys; once the last key
-is gone, a group of that name may begin again, also after a restart.
+be read as before. DeleteGroups writes a tombstone for each of its keys. Once the last key is gone,
+a group of that name may begin again, also after a restart.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,20 +55,20 @@ class SetAsideGroup:
         return None
 
     @property
-    def refusal(self) -> UnknownServerError:
+    def rejection(self) -> UnknownServerError:
         return UnknownServerError(
             f"The group {self.group_id!r} was set aside: {self._problem}. {NEXT_STEP}"
         )
 
     def check_commit(self, *_: Any, **__: Any) -> None:
-        raise self.refusal
+        raise self.rejection
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is not None or member_epoch >= 0:
-            raise self.refusal
+            raise self.rejection
 
     def check_delete(self) -> None:
-        pass  # deleting it is the way out
+        pass  # a delete frees its name
 
     def is_subscribed_to(self, topic: str) -> bool:  # noqa: ARG002
         return True
@@ -88,7 +88,7 @@ class SetAsideGroup:
         return bool(self._keys)
 
     def is_replaced_by(self, record: CoordinatorRecord) -> bool:
-        """Whether a record holds all there is of the group: that of a classic group does."""
+        """Return whether the record of a classic group replaces all records set aside."""
         return (
             isinstance(record.key, GroupMetadataKey)
             and record.value is not None
@@ -97,7 +97,7 @@ class SetAsideGroup:
 
 
 def _keys_of(group: CoordinatedGroup | None) -> Iterable[object]:
-    """The keys that a half-replayed group may have in the log."""
+    """Yield the keys that a half-replayed group may have in the log."""
     if isinstance(group, ClassicGroup):
         yield GroupMetadataKey(group=group.group_id)
     elif isinstance(group, ConsumerGroup):

@@ -1,7 +1,7 @@
 """The characters of names, and sets of them as bits of a number.
 
-Topics have 65 of them. Transactional ids may have any: all that are not ASCII count as one, and
-an expression that names one of those matches none of them.
+Topics have 65 of them. Transactional ids may have any. All characters beyond ASCII count as one,
+and an expression that names one of those matches none.
 """
 
 import string
@@ -12,7 +12,7 @@ OTHER: Final = "\ufffd"  # stands for every character that is not named below
 _ASCII: Final = string.ascii_letters + string.digits + string.punctuation + " "
 CHARACTERS: Final = _ASCII + OTHER
 EVERY: Final = (1 << len(CHARACTERS)) - 1
-BIT: Final = {character: 1 << place for place, character in enumerate(CHARACTERS)}
+BIT: Final = {character: 1 << index for index, character in enumerate(CHARACTERS)}
 WORD_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "_")
 
 # Regardless of case, RE2 takes the long s for an s and the sign of Kelvin for a k.
@@ -93,7 +93,7 @@ UNICODE_CLASSES: Final = {
 
 
 def between(low: str, high: str, *, any_case: bool) -> int:
-    """The characters of a range, both ends included."""
+    """Return the characters of a range, both ends included."""
     if not any_case:
         return sum(bit for character, bit in BIT.items() if low <= character <= high)
     return sum(

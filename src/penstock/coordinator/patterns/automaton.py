@@ -1,8 +1,8 @@
 """Matches whole names against a regular expression, one character after the other.
 
-All ways through the expression are followed at once: a set of nodes, kept as the bits of a
-number. Sets that came up before are remembered, so that most characters cost one look-up. The
-work for a name is bounded by its length times the number of nodes, whatever the expression.
+All paths through the expression are followed at once: a set of nodes, kept as the bits of a number.
+Sets that came up before are remembered, so that most characters cost one look-up. The work for a
+name is bounded by its length times the number of nodes, for every expression.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,10 +31,10 @@ from penstock.errors import InvalidRegularExpression
 NODES_MAX: Final = REPEAT_MAX + 100
 REMEMBERED_MAX: Final = 1000
 # Of one search, in looks at eight nodes: some tens of milliseconds. Expressions that people write
-# take a few thousand, whatever the number of names, since nearly all steps are remembered.
+# take a few thousand for any number of names, since nearly all steps are remembered.
 EFFORT_MAX: Final = 200_000
 
-_ACCEPT: Final = 0  # the node that every way through the expression ends in
+_ACCEPT: Final = 0  # the node that every path through the expression ends in
 
 
 class _Around(NamedTuple):
@@ -57,32 +57,32 @@ class _Around(NamedTuple):
 
 
 class _Nodes:
-    """A tree as a network: nodes that take a character, and ways between them that take none."""
+    """A tree as a network: nodes that take a character, and edges between them that take none."""
 
     def __init__(self, tree: Node) -> None:
         self.takes: list[int] = [0]  # by node: the characters that it takes
-        self.ways: list[list[int]] = [[]]  # by node: where it leads
-        self.places: dict[int, str] = {}  # nodes that one may pass at such a place only
+        self.edges: list[list[int]] = [[]]  # by node: where it leads
+        self.assertions: dict[int, str] = {}  # nodes that may be passed at such a position only
         self.start = self._add(tree, _ACCEPT)
 
-    def _node(self, takes: int, *ways: int) -> int:
+    def _node(self, takes: int, *edges: int) -> int:
         if len(self.takes) >= NODES_MAX:
             raise InvalidRegularExpression(
                 f"the regular expression is too large: more than {NODES_MAX} steps"
             )
         self.takes.append(takes)
-        self.ways.append(list(ways))
+        self.edges.append(list(edges))
         return len(self.takes) - 1
 
     def _add(self, tree: Node, then: int) -> int:
-        """The node where this part of the expression begins, if `then` follows it."""
+        """Return the node where this part of the expression begins, if `then` follows it."""
         match tree:
             case Characters(bits):
-                # No character at all: a way that leads nowhere.
+                # No character at all: an edge that leads nowhere.
                 return self._node(bits, then) if bits else self._node(0)
             case PositionAssertion(where):
                 node = self._node(0, then)
-                self.places[node] = where
+                self.assertions[node] = where
                 return node
             case Concatenation(parts):
                 for part in reversed(parts):
@@ -97,7 +97,7 @@ class _Nodes:
         if most == UNLIMITED:
             again = self._node(0, then)
             inner = self._add(part, again)
-            self.ways[again].append(inner)
+            self.edges[again].append(inner)
             then = again if least == 0 else inner
             least = max(0, least - 1)
         else:
@@ -129,8 +129,8 @@ class NamePattern:
 
     def __init__(self, text: str) -> None:
         nodes = _Nodes(parse(text))
-        self._ways = nodes.ways
-        self._places = nodes.places
+        self._edges = nodes.edges
+        self._assertions = nodes.assertions
         self._first = nodes.start
         self._takers = {
             character: sum(1 << node for node, takes in enumerate(nodes.takes) if takes & bit)
@@ -138,7 +138,7 @@ class NamePattern:
         }
         self._consuming = [takes != 0 for takes in nodes.takes]
         self._reached: dict[tuple[int, _Around], int] = {}
-        # Eight nodes at a time: which nodes follow them, by their place and their bits.
+        # Eight nodes at a time: which nodes follow them, by their index and their bits.
         self._followers: dict[_Around, list[dict[int, int]]] = {}
         self._text = text
         self.effort = 0  # of this search
@@ -188,29 +188,30 @@ class NamePattern:
         return bool(self._after(state, around) & (1 << _ACCEPT))
 
     def _after(self, state: _State, around: _Around) -> int:
-        """The nodes that may take the next character; _ACCEPT among them: it may be over."""
+        """Return the nodes that may take the next character; _ACCEPT among them if the text may
+        end."""
         if state.begin:
             return self._closure(self._first, around)
         followers = self._followers.get(around)
         if followers is None:
-            followers = [{} for _ in range(len(self._ways) // 8 + 1)]
+            followers = [{} for _ in range(len(self._edges) // 8 + 1)]
             self._followers[around] = followers
         result = 0
-        for place, eight in enumerate(state.taken.to_bytes(len(followers), "little")):
+        for index, eight in enumerate(state.taken.to_bytes(len(followers), "little")):
             if eight:
                 self.effort += 1
-                known = followers[place].get(eight)
+                known = followers[index].get(eight)
                 if known is None:
                     known = 0
                     for bit in range(8):
                         if eight >> bit & 1:
-                            known |= self._closure(self._ways[place * 8 + bit][0], around)
-                    followers[place][eight] = known
+                            known |= self._closure(self._edges[index * 8 + bit][0], around)
+                    followers[index][eight] = known
                 result |= known
         return result
 
     def _closure(self, node: int, around: _Around) -> int:
-        """The nodes that take a character, and the last one, reached from here without any."""
+        """Return the nodes that take a character, and _ACCEPT, that are reached without one."""
         known = self._reached.get((node, around))
         if known is not None:
             return known
@@ -220,12 +221,12 @@ class NamePattern:
             if each == _ACCEPT or self._consuming[each]:
                 result |= 1 << each
                 continue
-            where = self._places.get(each)
+            where = self._assertions.get(each)
             if where is not None and not around.allows(where):
                 continue
-            for way in self._ways[each]:
-                if not seen >> way & 1:
-                    seen |= 1 << way
-                    waiting.append(way)
+            for following in self._edges[each]:
+                if not seen >> following & 1:
+                    seen |= 1 << following
+                    waiting.append(following)
         self._reached[node, around] = result
         return result

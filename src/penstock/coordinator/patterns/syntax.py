@@ -1,6 +1,6 @@
 """From the text of a regular expression to a tree, by RE2's rules.
 
-What RE2 refuses is refused: repetitions of repetitions, references back, looking around.
+As in RE2, repetitions of repetitions, back-references and look-around are errors.
 """
 
 import string
@@ -29,7 +29,7 @@ class Characters:
 
 @dataclass(frozen=True, slots=True)
 class PositionAssertion:
-    """Nothing but a place: the beginning, the end, an edge of a word or none."""
+    """A position without a character: the beginning, the end, an edge of a word or none."""
 
     where: Literal["begin", "end", "edge", "inside"]
 
@@ -55,7 +55,7 @@ Node: TypeAlias = Characters | PositionAssertion | Concatenation | Alternation |
 
 
 def parse(text: str) -> Node:
-    """The tree; InvalidRegularExpression says what is wrong with the text."""
+    """Return the tree. Raise InvalidRegularExpression with the reason for an illegal text."""
     if len(text) > LENGTH_MAX:
         raise InvalidRegularExpression(
             f"a regular expression of {len(text)} characters; at most {LENGTH_MAX} are allowed"
@@ -127,7 +127,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Concatenation(tuple(parts))
 
     def _part(self) -> Node | None:
-        """One thing that may be repeated; nothing for flags and for a repetition itself."""
+        """Return one part that may be repeated; None for flags and for a repetition itself."""
         match self._peek():
             case "(":
                 return self._group()
@@ -187,7 +187,7 @@ class _Parser:
         self._at += len(name) + 1
 
     def _flags(self) -> bool:
-        """Whether a group follows the flags."""
+        """Read the flags, and return whether a group follows them."""
         value, given = True, False
         any_case = self._any_case
         while True:
@@ -226,7 +226,7 @@ class _Parser:
         return counted
 
     def _counted(self) -> tuple[int, int, int] | None:
-        """{2}, {2,} or {2,5} at this place, and where it ends; anything else is just a brace."""
+        """Return the bounds of {2}, {2,} or {2,5} and their end; None for any other brace."""
         inside, closed, _ = self._text[self._at + 1 :].partition("}")
         low, comma, high = inside.partition(",")
         if not closed or not _is_count(low) or (high and not _is_count(high)):
@@ -244,20 +244,21 @@ class _Parser:
             return Characters(perl)
         match self._peek(2)[1:]:
             case "A":
-                place = PositionAssertion("begin")
+                assertion = PositionAssertion("begin")
             case "z":
-                place = PositionAssertion("end")
+                assertion = PositionAssertion("end")
             case "b":
-                place = PositionAssertion("edge")
+                assertion = PositionAssertion("edge")
             case "B":
-                place = PositionAssertion("inside")
+                assertion = PositionAssertion("inside")
             case _:
                 return self._literal(self._escaped_character())
         self._at += 2
-        return place
+        return assertion
 
     def _class_escape(self) -> int | None:
-        r"""\d and its like, \pN, \p{Latin}; None, and nothing taken, for anything else."""
+        r"""Return the characters of \d and its like, \pN or \p{Latin}; None, with no text consumed,
+        otherwise."""
         kind = self._peek(2)[1:]
         if kind and kind in alphabet.PERL_CLASSES:
             self._at += 2

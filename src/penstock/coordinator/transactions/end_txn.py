@@ -1,8 +1,8 @@
 """EndTxn: the decision, the markers for its partitions, and the completion.
 
-The answer leaves when the decision is stored. With transactions v2 each end bumps the epoch: an
-equal epoch then means the next transaction, one epoch less a repetition of the last end. Anything
-later cannot end what it does not know (KAFKA-17754).
+The answer leaves when the decision is stored. With transactions v2 each end bumps the epoch. An
+equal epoch then means the next transaction; one epoch less means a repetition of the last end.
+Anything later cannot end what it does not know (KAFKA-17754).
 """
 
 from penstock.coordinator.transactions.events import (
@@ -75,12 +75,12 @@ class EndTxnRequests:
             raise _another_epoch(known, event.producer_epoch)
         if known.status is not TxnStatus.ONGOING and event.committed:
             raise _cannot_end(event, known)
-        if asked.exhausted and event.drawn is None:
+        if asked.exhausted and event.new_producer_id is None:
             return Outcome(reply=NeedsProducerId())
-        rotated = event.drawn if asked.exhausted else None
+        rotated = event.new_producer_id if asked.exhausted else None
         decided = known.prepared_v2(_decision(event), now_ms, rotated)
         completed = decided.completed(now_ms)
-        self._transactions.moved(known.transactional_id, asked.epoch, completed.producer)
+        self._transactions.note_bump(known.transactional_id, asked.epoch, completed.producer)
         reply = ProducerIdAndEpoch(*completed.producer)
         if known.status is not TxnStatus.ONGOING:
             # A client may abort before it has written anything; no partition has to hear of it.
@@ -93,9 +93,9 @@ class EndTxnRequests:
         name, fenced = known.transactional_id, known.fenced(now_ms)
         given = fenced.completed(now_ms).producer
         if given.epoch <= CLIENT_EPOCH_MAX:
-            self._transactions.moved(name, known.client.epoch, given)
+            self._transactions.note_bump(name, known.client.epoch, given)
         else:
-            self._transactions.taken_over(name)
+            self._transactions.forget_bump(name)
         return self._decided(fenced, reply, now_ms)
 
     def _decided(
@@ -112,10 +112,10 @@ class EndTxnRequests:
         )
 
     def complete(self, event: MarkersWritten, now_ms: int) -> Outcome:
-        """The last step. Markers that were sent twice are reported twice: the second is late."""
+        """Complete the transaction. Ignore late markers: those sent twice are reported twice."""
         known = self._transactions.find(event.transactional_id)
-        told = TxnProducerIdentity(event.producer_id, event.producer_epoch)
-        if known is None or not known.prepared or known.producer != told:
+        reported = TxnProducerIdentity(event.producer_id, event.producer_epoch)
+        if known is None or not known.prepared or known.producer != reported:
             return Outcome()
         return Outcome(records=[known.completed(now_ms).record()])
 
@@ -125,7 +125,7 @@ class EndTxnRequests:
             timers=[
                 timeout(each, now_ms)
                 for each in self._transactions
-                if each.status is TxnStatus.ONGOING and not each.timeless
+                if each.status is TxnStatus.ONGOING and not each.has_no_timeout
             ],
             sends=[
                 each.markers(self._coordinator_epoch)
@@ -144,8 +144,9 @@ def _completion(event: EndTransaction) -> TxnStatus:
 
 
 def _is_repeated(asked: TxnProducerIdentity, known: TransactionMetadata) -> bool:
-    """Whether the client did not hear of its last end: it was moved on by one epoch since, or to
-    epoch 0 of a new producer id. One that was fenced at the last epoch is moved nowhere."""
+    """Return whether the client repeats an end whose answer was lost. Since that end its epoch grew
+    by one, or its producer id is new with epoch 0. A producer fenced at the last epoch does not
+    match."""
     client = known.client
     if client.producer_id == asked.producer_id:
         return client.epoch == asked.epoch + 1 and client.epoch < EPOCH_MAX

@@ -1,7 +1,7 @@
 """The events of a transaction coordinator, its answers and its sends.
 
 Plain values instead of requests: leaders of partitions ask the same questions as clients do.
-`transactions_v2` says how the client speaks: with version 2 (KIP-890) every end of a transaction
+`transactions_v2` is the protocol of the client. With version 2 (KIP-890) every end of a transaction
 bumps the epoch, so that late requests are recognised.
 """
 
@@ -13,26 +13,31 @@ from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class InitProducer:
-    """InitProducerId with a transactional id. `drawn` is an unused producer id, if one is at hand.
-
-    `producer_id` and `producer_epoch` are what a producer that goes on believes itself to be.
-    """
+class TransactionalIdEvent:
+    """An event about one transactional id."""
 
     transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducer(TransactionalIdEvent):
+    """InitProducerId with a transactional id. `new_producer_id` is an unused id, if one was drawn.
+
+    `producer_id` and `producer_epoch` are the last identity of a producer that goes on.
+    """
+
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     two_phase_commit: bool = False
     keep_prepared: bool = False
-    drawn: int | None = None
+    new_producer_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class AddPartitions:
+class AddPartitions(TransactionalIdEvent):
     """These partitions take part from now on; the first ones begin the transaction."""
 
-    transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
@@ -40,37 +45,34 @@ class AddPartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyPartitions:
-    """Whether these partitions take part already. Changes nothing."""
+class VerifyPartitions(TransactionalIdEvent):
+    """The question whether these partitions take part already. Changes nothing."""
 
-    transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class EndTransaction:
-    transactional_id: str
+class EndTransaction(TransactionalIdEvent):
     producer_id: int
     producer_epoch: int
     committed: bool
     transactions_v2: bool = True
-    drawn: int | None = None
+    new_producer_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class MarkersWritten:
+class MarkersWritten(TransactionalIdEvent):
     """Every partition of a prepared transaction has its marker, or is gone."""
 
-    transactional_id: str
     producer_id: int
     producer_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeTransaction:
-    transactional_id: str
+class DescribeTransaction(TransactionalIdEvent):
+    """The question for the transaction of an id. Changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ class TransactionExpiry:
         self._transactions = transactions
         self._settings = settings
         self._ends = ends
-        # The ids that this look has not come to. Soft: what is left over, because the log refused
-        # tombstones, is found by the next look.
+        # The ids that this pass has not reached. If the log rejects tombstones, the next pass
+        # finds their ids.
         self._unseen: Iterator[str] = iter(())
 
     def loaded(self) -> Outcome:
@@ -59,7 +59,7 @@ class TransactionExpiry:
     # ---- transactions
 
     def timed_out(self, event: TransactionTimedOut) -> Outcome:
-        """Ask for the abort, and again later in case the log refuses it."""
+        """Ask for the abort, and again later in case the log rejects it."""
         if self._still_open(event) is None:
             return Outcome()
         name = event.transactional_id
@@ -79,7 +79,7 @@ class TransactionExpiry:
         if (
             known is None
             or known.status is not TxnStatus.ONGOING
-            or known.timeless
+            or known.has_no_timeout
             or (known.producer, known.started_ms) != (event.producer, event.started_ms)
         ):
             return None
@@ -88,7 +88,7 @@ class TransactionExpiry:
     # ---- ids
 
     def look_for_expired(self) -> Outcome:
-        """One look goes once over the ids that there are now, a slice at a time."""
+        """Start one pass over the ids that exist now, a slice at a time."""
         self._unseen = iter(self._transactions.names())
         return Outcome(timers=[self._look_later(), SetTimer(FORGETTING, 0, ForgetExpired())])
 
@@ -109,6 +109,7 @@ class TransactionExpiry:
         )
 
     def _is_expired(self, name: str, latest_ms: int) -> bool:
-        """Nothing that is open or prepared is ever forgotten."""
+        """Return whether the id is idle and old enough. An open or prepared transaction never
+        expires."""
         known = self._transactions.find(name)
         return known is not None and known.updated_ms <= latest_ms and known.expires

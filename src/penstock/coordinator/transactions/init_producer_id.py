@@ -1,6 +1,6 @@
 """InitProducerId: gives a producer the right to write under a transactional id.
 
-A producer without a previous identity takes the id over: an open transaction is aborted first, and
+A producer without a previous identity takes the id over. An open transaction is aborted first, and
 the answer is CONCURRENT_TRANSACTIONS until then. A producer with a previous identity continues if
 no other has taken the id over since. With keep_prepared (KIP-939) the open transaction stays, and
 the new owner may only end it.
@@ -78,11 +78,11 @@ class InitProducerIdRequests:
         return event.timeout_ms
 
     def _new(self, event: InitProducer, timeout_ms: int, now_ms: int) -> Outcome:
-        if event.drawn is None:
+        if event.new_producer_id is None:
             return Outcome(reply=NeedsProducerId())
         begun = TransactionMetadata(
             event.transactional_id,
-            TxnProducerIdentity(event.drawn, 0),
+            TxnProducerIdentity(event.new_producer_id, 0),
             timeout_ms,
             updated_ms=now_ms,
         )
@@ -96,38 +96,39 @@ class InitProducerIdRequests:
         timeout_ms: int,
         now_ms: int,
     ) -> Outcome:
-        """Nothing is open: the next epoch, or a new producer id when the epochs are used up."""
+        """Give the next epoch, or a new producer id when the epochs are used up. No transaction is
+        open."""
         current, name = known.producer, known.transactional_id
-        if expected is not None and self._transactions.was_moved(known, expected.epoch):
+        if expected is not None and self._transactions.is_repeated_bump(known, expected.epoch):
             return _begun(_emptied(known, current, timeout_ms, now_ms))
         if expected is not None and expected.epoch != current.epoch:
             raise ProducerFenced(
                 f"{name!r} came with epoch {expected.epoch}, its producer has {current.epoch}"
             )
         if current.exhausted:
-            if event.drawn is None:
+            if event.new_producer_id is None:
                 return Outcome(reply=NeedsProducerId())
-            given = TxnProducerIdentity(event.drawn, 0)
+            given = TxnProducerIdentity(event.new_producer_id, 0)
         else:
             given = TxnProducerIdentity(current.producer_id, current.epoch + 1)
         if expected is None:
-            self._transactions.taken_over(name)
+            self._transactions.forget_bump(name)
         else:
-            self._transactions.moved(name, expected.epoch, given)
+            self._transactions.note_bump(name, expected.epoch, given)
         moved = replace(known, previous_producer_id=current.producer_id)
         return _begun(_emptied(moved, given, timeout_ms, now_ms))
 
     def _keep(self, event: InitProducer, known: TransactionMetadata, now_ms: int) -> Outcome:
-        """A new owner for what is open. Those before it are fenced: they neither end it nor
-        write in it."""
+        """Give the open transaction to a new owner. Former owners are fenced: they can neither end
+        it nor write in it."""
         client = known.client
         if client.exhausted:
-            if event.drawn is None:
+            if event.new_producer_id is None:
                 return Outcome(reply=NeedsProducerId())
-            owner = TxnProducerIdentity(event.drawn, 0)
+            owner = TxnProducerIdentity(event.new_producer_id, 0)
         else:
             owner = TxnProducerIdentity(client.producer_id, client.epoch + 1)
-        self._transactions.taken_over(known.transactional_id)
+        self._transactions.forget_bump(known.transactional_id)
         timeout_ms = NO_TIMEOUT_MS if event.two_phase_commit else known.timeout_ms
         kept = replace(known, next=owner, timeout_ms=timeout_ms, updated_ms=now_ms)
         return Outcome(
@@ -147,8 +148,8 @@ def _expected(event: InitProducer) -> TxnProducerIdentity | None:
 
 
 def _may_be(expected: TxnProducerIdentity, known: TransactionMetadata) -> bool:
-    """Whether the id is the producer's own, or the one it had before its epochs were used up. A
-    kept transaction belongs to its owner: earlier producers may not touch it."""
+    """Return whether the id is the current one, or the one before its epochs were used up. Only its
+    owner may use a kept transaction."""
     if known.kept:
         return expected == known.client
     if expected.producer_id == known.producer.producer_id:

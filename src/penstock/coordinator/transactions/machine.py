@@ -8,7 +8,7 @@ CONCURRENT_TRANSACTIONS, and its client asks again.
 from typing import TypeAlias
 
 from penstock.coordinator.records import CoordinatorRecord
-from penstock.coordinator.transactions import adding, events, timers
+from penstock.coordinator.transactions import add_partitions, events, timers
 from penstock.coordinator.transactions.end_txn import EndTxnRequests
 from penstock.coordinator.transactions.expiry import TransactionExpiry
 from penstock.coordinator.transactions.init_producer_id import InitProducerIdRequests
@@ -16,6 +16,7 @@ from penstock.coordinator.transactions.state import TransactionStore
 from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.effects import Failure, Outcome
 from penstock.errors import TransactionalIdNotFound
+from penstock.wire.records.transaction import TransactionLogKey
 
 TxnEvent: TypeAlias = (
     events.AddPartitions
@@ -47,9 +48,9 @@ class TransactionCoordinator:
     def handle(self, event: TxnEvent, now_ms: int) -> TxnOutcome:
         match event:
             case events.AddPartitions():
-                return adding.add(self.transactions, event, now_ms)
+                return add_partitions.add(self.transactions, event, now_ms)
             case events.VerifyPartitions():
-                return adding.verify(self.transactions, event)
+                return add_partitions.verify(self.transactions, event)
             case events.EndTransaction():
                 return self._ends.end(event, now_ms)
             case events.MarkersWritten():
@@ -74,10 +75,10 @@ class TransactionCoordinator:
 
     def recover(self, event: TxnEvent, problem: Exception, now_ms: int) -> TxnOutcome:  # noqa: ARG002
         about = event.timed_out if isinstance(event, timers.AbortTimedOut) else event
-        name = getattr(about, "transactional_id", None)
         subject = type(event).__name__
-        if name is not None:
-            self.transactions.taken_over(name)  # the one thing that no record holds
+        if isinstance(about, events.TransactionalIdEvent):
+            name = about.transactional_id
+            self.transactions.forget_bump(name)  # the one thing that no record holds
             subject = f"transactional id {name!r}, {subject}"
         failure = Failure(subject, problem, "Its state is what the log says; ask again.")
         return Outcome(timers=self._expiry.recover(event), failures=[failure])
@@ -91,11 +92,12 @@ class TransactionCoordinator:
         pass
 
     def set_aside(self, record: CoordinatorRecord, problem: Exception) -> Failure:
-        name: str = getattr(record.key, "transactional_id", "")
+        assert isinstance(record.key, TransactionLogKey), "replay takes no other key in"
+        name = record.key.transactional_id
         self.transactions.set_aside(name, problem)
         next_step = "It is not served: use another transactional.id."
         return Failure(f"transactional id {name!r}, set aside", problem, next_step)
 
     def loaded(self, now_ms: int) -> TxnOutcome:
-        told, looked = self._ends.loaded(now_ms), self._expiry.loaded()
-        return Outcome(timers=[*told.timers, *looked.timers], sends=told.sends)
+        resumed, looked = self._ends.loaded(now_ms), self._expiry.loaded()
+        return Outcome(timers=[*resumed.timers, *looked.timers], sends=resumed.sends)

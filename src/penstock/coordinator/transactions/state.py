@@ -1,9 +1,9 @@
 """A transactional id: its producer, and the state of its transaction.
 
-A value for each moment; records of __transaction_state are its only source, and each holds all
-of it. With two-phase commit (KIP-939) a transaction that was kept open for a new owner has
-two identities. The producer's own pair is the one that wrote the records and that the markers
-need; the owner speaks as the next pair.
+A value for each moment; records of __transaction_state are its only source, and each holds all of
+it. With two-phase commit (KIP-939) a transaction that was kept open for a new owner has two
+identities. The producer's own pair has written the records, and the markers need it. The owner uses
+the next pair.
 """
 
 from collections.abc import Iterable, Iterator
@@ -48,7 +48,7 @@ class TxnStatus(IntEnum):
 
     @property
     def title(self) -> str:
-        """As DescribeTransactions spells it: "PrepareCommit"."""
+        """Return the state as DescribeTransactions spells it: "PrepareCommit"."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -63,11 +63,11 @@ class TxnProducerIdentity(NamedTuple):
 
     @property
     def exhausted(self) -> bool:
-        """No further epoch may be given to a client: the next one needs a new producer id."""
+        """Return whether the client can get no further epoch and needs a new producer id."""
         return self.epoch >= CLIENT_EPOCH_MAX
 
 
-NOBODY = TxnProducerIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+NO_PRODUCER = TxnProducerIdentity(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,16 @@ class TransactionMetadata:
     # The id before a rotation: a client that did not hear of it asks again under this one.
     previous_producer_id: int = NO_PRODUCER_ID
     # With an epoch: the owner of a kept transaction. Without one: the id after a rotation.
-    next: TxnProducerIdentity = NOBODY
+    next: TxnProducerIdentity = NO_PRODUCER
 
     @property
     def kept(self) -> bool:
-        """Whether the transaction was taken over by a new owner, who may only end it."""
+        """Return whether a new owner has taken over the transaction; the owner may only end it."""
         return self.next.epoch != NO_PRODUCER_EPOCH
 
     @property
     def client(self) -> TxnProducerIdentity:
-        """The identity that the client uses."""
+        """Return the identity that the client uses."""
         return self.next if self.kept else self.producer
 
     @property
@@ -105,12 +105,12 @@ class TransactionMetadata:
         return ConcurrentTransactions(f"the markers of {self.transactional_id!r} are being written")
 
     @property
-    def timeless(self) -> bool:
+    def has_no_timeout(self) -> bool:
         return self.timeout_ms == NO_TIMEOUT_MS
 
     @property
     def expires(self) -> bool:
-        """Whether the id may be forgotten when it is idle for long."""
+        """Return whether the id may be removed after a long idle time."""
         return not self.prepared and self.status is not TxnStatus.ONGOING
 
     # ---- the steps of a transaction
@@ -134,8 +134,8 @@ class TransactionMetadata:
     def prepared_v2(
         self, status: TxnStatus, now_ms: int, rotated: int | None
     ) -> "TransactionMetadata":
-        """The markers get the next epoch, so that nothing late of this one counts any more;
-        `rotated` is the client's new producer id when its epochs are used up."""
+        """Return the prepared transaction. Its markers get the next epoch, so late writes of this
+        epoch are fenced. `rotated` is the client's new producer id when its epochs are used up."""
         client = self.client
         if rotated is not None:
             following = TxnProducerIdentity(rotated, 0 if self.kept else NO_PRODUCER_EPOCH)
@@ -160,7 +160,7 @@ class TransactionMetadata:
         return self.prepared_v2(TxnStatus.PREPARE_ABORT, now_ms, None)
 
     def completed(self, now_ms: int) -> "TransactionMetadata":
-        """Ended everywhere: the client goes on under its next identity."""
+        """Return the completed transaction; the client goes on with its next identity."""
         committed = self.status is TxnStatus.PREPARE_COMMIT
         if self.kept:
             producer = self.next
@@ -172,13 +172,13 @@ class TransactionMetadata:
             self,
             status=TxnStatus.COMPLETE_COMMIT if committed else TxnStatus.COMPLETE_ABORT,
             producer=producer,
-            next=NOBODY,
+            next=NO_PRODUCER,
             partitions=frozenset(),
             updated_ms=now_ms,
         )
 
     def markers(self, coordinator_epoch: int) -> WriteMarkers:
-        assert self.prepared, "only what is decided is told to partitions"
+        assert self.prepared, "partitions get decided markers only"
         return WriteMarkers(
             self.transactional_id,
             self.producer.producer_id,
@@ -218,7 +218,7 @@ def tombstone(transactional_id: str) -> CoordinatorRecord:
 
 
 def from_record(transactional_id: str, value: TransactionLogValue) -> TransactionMetadata | None:
-    """None for an id that is about to be forgotten."""
+    """Return the transaction of a record; None for an id that is about to be removed."""
     status = TxnStatus(value.transaction_status)
     if status is TxnStatus.DEAD:
         return None
@@ -253,8 +253,8 @@ class TransactionStore:
 
     def __init__(self) -> None:
         self._known: dict[str, TransactionMetadata] = {}
-        # Soft: Kafka's record has no place for it. A repeated question after a restart is
-        # answered with PRODUCER_FENCED, and the producer begins anew.
+        # Volatile: Kafka's record does not hold it. A repeated request after a restart is
+        # answered with PRODUCER_FENCED, and the producer starts again.
         self._bumps: dict[str, EpochBump] = {}
         self._set_aside: dict[str, str] = {}  # ids whose record cannot be replayed, and why
 
@@ -323,16 +323,18 @@ class TransactionStore:
 
     # ---- repeated questions
 
-    def moved(self, transactional_id: str, expected_epoch: int, given: TxnProducerIdentity) -> None:
-        """The client with the expected epoch is the given identity now."""
+    def note_bump(
+        self, transactional_id: str, expected_epoch: int, given: TxnProducerIdentity
+    ) -> None:
+        """Note that the client with the expected epoch has the given identity now."""
         self._bumps[transactional_id] = EpochBump(expected_epoch, given)
 
-    def taken_over(self, transactional_id: str) -> None:
+    def forget_bump(self, transactional_id: str) -> None:
         """Forget the bump of a producer that another one has replaced."""
         self._bumps.pop(transactional_id, None)
 
-    def was_moved(self, transaction: TransactionMetadata, expected_epoch: int) -> bool:
-        """Whether a client with this epoch only repeats its question. A bump whose record was
-        refused by the log names an identity that the transaction does not have."""
+    def is_repeated_bump(self, transaction: TransactionMetadata, expected_epoch: int) -> bool:
+        """Return whether a client with this epoch repeats its request. A bump whose record the log
+        rejected names an identity that the transaction does not have."""
         bump = self._bumps.get(transaction.transactional_id)
         return bump == EpochBump(expected_epoch, transaction.producer)

@@ -1,11 +1,12 @@
 """The timers of a transaction coordinator, and their events.
 
-An expired timer is set again at once, and the work is a second event: if the log rejects its
+An expired timer is set again at once, and the work is a second event. If the log rejects its
 record, the timer is running already.
 """
 
 from dataclasses import dataclass
 
+from penstock.coordinator.transactions.events import TransactionalIdEvent
 from penstock.coordinator.transactions.state import (
     TransactionMetadata,
     TxnProducerIdentity,
@@ -18,10 +19,9 @@ FORGETTING = "forgetting"
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionTimedOut:
+class TransactionTimedOut(TransactionalIdEvent):
     """The time of one transaction is up, if it is still the same one."""
 
-    transactional_id: str
     producer: TxnProducerIdentity
     started_ms: int
 
@@ -50,9 +50,10 @@ def abort_name(transactional_id: str) -> str:
 
 
 def timeout(transaction: TransactionMetadata, now_ms: int) -> SetTimer | CancelTimer:
-    """The timer of a transaction as it is now: none unless it is open and has a time limit."""
+    """Return the timer of a transaction, or its cancellation unless the transaction is open with a
+    time limit."""
     name = timeout_name(transaction.transactional_id)
-    if transaction.status is not TxnStatus.ONGOING or transaction.timeless:
+    if transaction.status is not TxnStatus.ONGOING or transaction.has_no_timeout:
         return CancelTimer(name)
     # A clock that was set back must not give it more time than it asked for.
     lasted_ms = max(0, now_ms - transaction.started_ms)

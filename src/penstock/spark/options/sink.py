@@ -76,7 +76,7 @@ class SinkOptions:
     def connect(self) -> Admin:
         """Connect to the cluster; the caller closes the client."""
         return Admin(
-            self.bootstrap,
+            bootstrap=self.bootstrap,
             client_id=self.client_id,
             timeout_s=self.request_timeout_ms / 1000,
             security=Security.from_properties(self.properties),
@@ -86,8 +86,9 @@ class SinkOptions:
 def read_sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Return the options. Raise BadOption with the wrong one and its values."""
     bag = OptionBag(options)
-    pass_over_unknown(bag, NAMES, OURS, (BATCH_QUERY, BATCH_NUMBER, *SPARKS_OWN), "sink")
+    # First: an address without its prefix is an error, and no option without effect.
     properties = client_properties(bag, WRITER)
+    pass_over_unknown(bag, NAMES, OURS, (BATCH_QUERY, BATCH_NUMBER, *SPARKS_OWN), "sink")
     delivery = DeliveryGuarantee(
         bag.choice("delivery.guarantee", tuple(DeliveryGuarantee), DeliveryGuarantee.EXACTLY_ONCE)
     )

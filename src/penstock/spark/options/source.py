@@ -98,7 +98,7 @@ class SourceOptions:
     def connect(self, timeout_ms: int | None = None) -> Admin:
         """Connect to the cluster; the caller closes the client."""
         return Admin(
-            self.bootstrap,
+            bootstrap=self.bootstrap,
             client_id=self.client_id,
             timeout_s=(timeout_ms or self.timeout_ms) / 1000,
             security=Security.from_properties(self.properties),
@@ -108,9 +108,10 @@ class SourceOptions:
 def read_source_options(options: Mapping[str, str], streaming: bool) -> SourceOptions:
     """Return the options. Raise BadOption with the wrong one and its values."""
     bag = OptionBag(options)
+    # First: an address without its prefix is an error, and no option without effect.
+    properties = client_properties(bag, READER)
     pass_over_unknown(bag, NAMES, OURS, SPARKS_OWN, "source")
     _look_for_other_kind(bag, streaming)
-    properties = client_properties(bag, READER)
     strategy = bag.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
     prefix = bag.text("groupIdPrefix") or "penstock-spark-source"
     limits = BatchLimits(

@@ -71,6 +71,12 @@ class BlockingProducerCore(ProducerCore):
         """The number of records and batches in flight."""
         return self.handle.length if self.reports_errors_only else self.tracker.open_count
 
+    def _close_hot_path(self) -> None:
+        """Do nothing: each call looks at `hot_path_open`."""
+
+    def drop_waiting(self, error: Exception) -> None:
+        """Do nothing: callers themselves wait for room."""
+
     # -- polling
 
     def poll_if_due(self) -> None:

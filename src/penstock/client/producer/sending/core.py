@@ -7,6 +7,7 @@ reason.
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -64,7 +65,7 @@ class ProducerPartition(NamedTuple):
     in_sync: tuple[int, ...]
 
 
-class ProducerCore:
+class ProducerCore(ABC):
     """One producer without its face; `start` makes librdkafka's part."""
 
     # Whether an event loop encodes records, and must not wait for a registry.
@@ -157,14 +158,21 @@ class ProducerCore:
         self.closing = True
         self.review()
 
-    def is_unreachable(self, timeout_s: float) -> bool:
+    def is_unreachable(self, timeout_s: float, *, interrupted: bool) -> bool:
         """Return whether a close waits in vain: no broker has ever answered, and nothing listens.
+        For an interrupted program the missing answer is enough.
 
         Serves reports meanwhile and blocks for the network. In doubt the records stay: a cluster
         that has answered once may come back.
         """
-        never_answered = self.handle.await_no_answer(timeout_s, unless=lambda: not self.is_busy)
-        return never_answered and self.finds_no_listener()
+        if not self.handle.await_no_answer(timeout_s, unless=lambda: not self.is_busy):
+            return False
+        if self.finds_no_listener():
+            return True
+        if interrupted:
+            # Without an answer to ApiVersions librdkafka has sent no record.
+            self.fail_permanently(AllBrokersDown(f"no broker at {self.address} has ever answered"))
+        return interrupted
 
     def finds_no_listener(self) -> bool:
         """Return whether no broker is known to have answered and every bootstrap address refuses
@@ -175,12 +183,21 @@ class ProducerCore:
         from penstock.client.transport.diagnosis import nothing_listens
 
         try:
-            told = nothing_listens(parse_bootstrap(str(self.settings.rdkafka["bootstrap.servers"])))
+            told = nothing_listens(parse_bootstrap(self.address))
         except ValueError:
             return False  # librdkafka knows more ways to write addresses
         if told:
             self.fail_permanently(AllBrokersDown(told))
         return bool(told)
+
+    def log_interrupted_close(self) -> None:
+        """Log the records that an interrupted close leaves behind."""
+        if self.open_count:
+            log.error(
+                "the close was interrupted: %d records in flight to %s may be lost",
+                self.open_count,
+                self.address,
+            )
 
     def end(self) -> "Future[None]":
         """Free librdkafka on the client's thread, which ends then."""
@@ -197,6 +214,11 @@ class ProducerCore:
             self.end()
 
     # -- state
+
+    @property
+    def address(self) -> str:
+        """Return the bootstrap addresses, for texts."""
+        return str(self.settings.rdkafka.get("bootstrap.servers", ""))
 
     @property
     def fatal(self) -> Exception | None:
@@ -225,15 +247,17 @@ class ProducerCore:
         """Return whether no record waits before the next one."""
         return True
 
+    @abstractmethod
     def _close_hot_path(self) -> None:
         """Send every record on the slow path from now on."""
 
+    @abstractmethod
     def drop_waiting(self, error: Exception) -> None:
         """Fail the records that librdkafka has not taken yet."""
 
+    @abstractmethod
     def serve(self) -> None:
         """Poll once without waiting, and wake waiters."""
-        raise NotImplementedError
 
     def check_life(self) -> None:
         if self.is_forked:
@@ -399,12 +423,17 @@ class ProducerCore:
             raise undelivered
 
     @property
+    @abstractmethod
     def open_count(self) -> int:
         """The number of records and batches in flight."""
-        raise NotImplementedError
 
     def _because(self, failed: FailedRecord) -> FailedRecord:
         """Give records that librdkafka dropped at the end the reason of the end."""
         if self.fatal is None or not isinstance(failed.error, PurgedInQueue):
             return failed
         return replace(failed, error=self.fatal)
+
+
+def is_interruption(error: BaseException | None) -> bool:
+    """Return whether a `with` block ends by a cancellation, Ctrl-C or an exit of the program."""
+    return error is not None and not isinstance(error, Exception)

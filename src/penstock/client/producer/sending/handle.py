@@ -192,7 +192,8 @@ class RdkafkaProducerHandle:
         while self._statistic_s < begun_s:
             if self.has_answered or unless() or time.monotonic() >= until:
                 return False
-            self.wait(POLL_SLICE_S, flushing=True, unless=unless)
+            # Without a record in librdkafka a flush returns at once.
+            self.wait(POLL_SLICE_S, flushing=self.length > 0, unless=unless)
         return self.has_never_answered
 
     # -- connections that are refused

@@ -2,7 +2,7 @@
 
 `ClassicGeneration` is a value: replay makes it, and no method changes it. `NextGeneration` is a
 copy that requests and timers change until a record holds it, and is lost with the coordinator.
-Invariants: an instance id belongs to one member; a generation with members has a leader; only
+Invariants: an instance id belongs to one member; a generation with members has a leader. Only
 members wait, each for at most one join and one sync.
 """
 
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from penstock.effects import Ticket
-from penstock.wire.codec import read
+from penstock.wire.codec import read_from
 from penstock.wire.primitives import Malformed
 from penstock.wire.records.consumer_protocol import ConsumerProtocolSubscription
 
@@ -22,6 +22,9 @@ FIRST_GENERATION = 1
 GENERATION_MAX = 2**31 - 1
 # A subscription begins with its version. The fields of version 0 follow, among them the topics.
 _VERSION_SIZE = 2
+_LENGTH_SIZE = 4
+# Of all members, counting equal ones once: they are read in one turn.
+SUBSCRIPTION_BYTES_READ_MAX = 512 * 1024
 
 
 class ClassicState(Enum):
@@ -64,12 +67,21 @@ class ClassicMember:
         raise AssertionError(f"{self.member_id} does not support {protocol_name}")
 
 
-def topics_in(metadata: bytes) -> list[str] | None:
+class SubscribedTopics(NamedTuple):
+    """The topics of a consumer's subscription, and the bytes that name them."""
+
+    names: list[str]
+    encoded: bytes
+
+
+def topics_in(metadata: bytes) -> SubscribedTopics | None:
     """Return the topics of a consumer's subscription; None if the bytes are no subscription."""
     try:
-        return read(ConsumerProtocolSubscription, 0, metadata, _VERSION_SIZE).topics
+        found, end = read_from(ConsumerProtocolSubscription, 0, metadata, _VERSION_SIZE)
     except Malformed:
         return None
+    topics_end = end - _LENGTH_SIZE - len(found.user_data or b"")
+    return SubscribedTopics(found.topics, bytes(metadata[_VERSION_SIZE:topics_end]))
 
 
 class ClassicGeneration:
@@ -149,7 +161,8 @@ class ClassicGeneration:
 
     @cached_property
     def subscribed_topics(self) -> frozenset[str] | None:
-        """The topics of all consumers; None if one of the subscriptions cannot be read."""
+        """Return the topics of all consumers; None if a subscription cannot be read, or if
+        they are too long to be read in one turn."""
         return self._read_topics()
 
     def _read_topics(self) -> frozenset[str] | None:
@@ -160,11 +173,17 @@ class ClassicGeneration:
         if self.protocol_name is None:
             return None
         topics: set[str] = set()
+        found: SubscribedTopics | None = None
+        bytes_left = SUBSCRIPTION_BYTES_READ_MAX
         for member in self._members.values():
-            found = topics_in(member.metadata(self.protocol_name))
+            metadata = member.metadata(self.protocol_name)
+            if found is not None and metadata.startswith(found.encoded, _VERSION_SIZE):
+                continue  # members of a group are mostly alike
+            bytes_left -= len(metadata)
+            found = topics_in(metadata) if bytes_left >= 0 else None
             if found is None:
                 return None
-            topics.update(found)
+            topics.update(found.names)
         return frozenset(topics)
 
 

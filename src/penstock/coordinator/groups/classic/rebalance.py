@@ -1,7 +1,7 @@
 """From one generation of a classic group to the next.
 
 prepare -> all members rejoin, or time is up -> complete: the generation begins, and its leader
-assigns (syncing.py). Members that have not rejoined by then are removed. A static member stays
+assigns (sync_group.py). Members that have not rejoined by then are removed. A static member stays
 until its session expires.
 """
 

@@ -9,14 +9,14 @@ from penstock.coordinator.groups.classic import rebalance
 from penstock.coordinator.groups.classic.generation import ClassicState, WaitingRequest
 from penstock.coordinator.groups.classic.group import ClassicGroup
 from penstock.coordinator.groups.classic.group_record import generation_of
-from penstock.coordinator.groups.classic.joining import ClassicJoin
-from penstock.coordinator.groups.classic.leaving import leave
+from penstock.coordinator.groups.classic.join_group import ClassicJoin
+from penstock.coordinator.groups.classic.leave_group import leave
 from penstock.coordinator.groups.classic.outcome_builder import (
     ClassicOutcomeBuilder,
     restart_session,
 )
 from penstock.coordinator.groups.classic.replies import join_error, sync_error
-from penstock.coordinator.groups.classic.syncing import sync
+from penstock.coordinator.groups.classic.sync_group import sync
 from penstock.coordinator.groups.group import GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.timers import (
@@ -53,7 +53,7 @@ class ClassicRequests:
         sync(self._group(call.message.group_id), call, builder)
         return builder.outcome()
 
-    def heartbeat(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def heartbeat(self, call: GroupRequest) -> Outcome:
         message: HeartbeatRequest = call.message
         group = self._group(message.group_id)
         group.check_member(message.member_id, message.group_instance_id)
@@ -85,7 +85,7 @@ class ClassicRequests:
 
     # Timers and rejected records
 
-    def woken(self, event: Any, now_ms: int) -> Outcome | None:
+    def handle_timer(self, event: Any, now_ms: int) -> Outcome | None:
         """Handle an event of classic groups; return None for any other."""
         if not isinstance(event, ClassicEvent):
             return None

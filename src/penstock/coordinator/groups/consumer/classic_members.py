@@ -1,8 +1,8 @@
 """Members of the classic protocol inside a consumer group, while it migrates.
 
-JoinGroup takes such a member one step on, as a heartbeat does for others; SyncGroup returns its
-assignment; Heartbeat asks the member to rejoin when there is another step to take. The member's
-generation is its epoch. No such member is a leader, since the coordinator assigns.
+JoinGroup takes such a member one step on, as a heartbeat does for others. SyncGroup returns its
+assignment. Heartbeat asks the member to rejoin when another step is due. The member's generation is
+its epoch. No such member is a leader, since the coordinator assigns.
 """
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ from dataclasses import replace
 from penstock.coordinator.cluster import ClusterView
 from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic.generation import OfferedProtocol
-from penstock.coordinator.groups.classic.joining import rebalance_timeout_ms_of
+from penstock.coordinator.groups.classic.join_group import rebalance_timeout_ms_of
 from penstock.coordinator.groups.classic.replies import join_error
 from penstock.coordinator.groups.consumer.consumer_protocol import (
     assignment_for,
@@ -18,7 +18,12 @@ from penstock.coordinator.groups.consumer.consumer_protocol import (
     subscription_in,
 )
 from penstock.coordinator.groups.consumer.group import CONSUMER_PROTOCOL, ConsumerGroup
-from penstock.coordinator.groups.consumer.joining import (
+from penstock.coordinator.groups.consumer.member import (
+    ClassicSide,
+    ConsumerMember,
+    MemberState,
+)
+from penstock.coordinator.groups.consumer.member_resolution import (
     ResolvedMember,
     check_room,
     join,
@@ -27,14 +32,9 @@ from penstock.coordinator.groups.consumer.joining import (
     new_member_id,
     replacement_records,
 )
-from penstock.coordinator.groups.consumer.member import (
-    ClassicSide,
-    ConsumerMember,
-    MemberState,
-)
+from penstock.coordinator.groups.consumer.member_update import MemberUpdate, MemberUpdater
 from penstock.coordinator.groups.consumer.migration import Migration
 from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
-from penstock.coordinator.groups.consumer.update_member import MemberUpdate, MemberUpdater
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import (
     NONE,
@@ -290,12 +290,12 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
 
 
 def _check_protocol(classic: ClassicSide, request: SyncGroupRequest) -> None:
-    for said, is_so in (
+    for given, configured in (
         (request.protocol_type, CONSUMER_PROTOCOL),
         (request.protocol_name, classic.protocols[0].name),
     ):
-        if said is not None and said != is_so:
-            raise InconsistentGroupProtocol(f"the member uses {is_so!r}, not {said!r}")
+        if given is not None and given != configured:
+            raise InconsistentGroupProtocol(f"the member uses {configured!r}, not {given!r}")
 
 
 def _has_another_step(group: ConsumerGroup, member: ConsumerMember) -> bool:

@@ -32,7 +32,7 @@ def owned_in(
 
 
 def assignment_in(stored: bytes) -> ConsumerProtocolAssignment:
-    """A member that has just joined has none at all."""
+    """Return the stored assignment of a classic member; empty for a member that has just joined."""
     if not stored:
         return ConsumerProtocolAssignment()
     return read_consumer_protocol(ConsumerProtocolAssignment, stored)
@@ -42,7 +42,7 @@ def assignment_for(
     metadata: bytes, partitions: Mapping[bytes, Iterable[int]], cluster: ClusterView
 ) -> bytes:
     """Return an assignment in the version of the member's own metadata. Metadata of classic groups
-    is opaque, and old logs hold any: for what cannot be read the oldest version is right."""
+    is opaque, and old logs hold any. Unreadable metadata gets the oldest version."""
     newest = schema_of(ConsumerProtocolAssignment).versions.last
     assignment = ConsumerProtocolAssignment(
         assigned_partitions=[

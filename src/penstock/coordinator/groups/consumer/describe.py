@@ -21,9 +21,9 @@ def describe(
     group_id: str, group: CoordinatedGroup | None, cluster: ClusterView, assignors: tuple[str, ...]
 ) -> messages.DescribedGroup:
     if isinstance(group, SetAsideGroup):
-        refusal = group.refusal
+        rejection = group.rejection
         return messages.DescribedGroup(
-            group_id=group_id, error_code=refusal.code, error_message=refusal.message
+            group_id=group_id, error_code=rejection.code, error_message=rejection.message
         )
     if not isinstance(group, ConsumerGroup):
         what = "not found" if group is None else "is not a consumer group"

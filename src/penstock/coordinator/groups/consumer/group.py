@@ -1,7 +1,7 @@
 """The state of a consumer group: its epoch, its members, its target, the owners of partitions.
 
 Replay alone changes it (`replay.py`), but for two volatile flags. Invariants: the target's epoch
-never passes the group's; a partition has one owner at most; an instance id belongs to a member of
+never passes the group's; a partition has one owner at most. An instance id belongs to a member of
 the group.
 """
 

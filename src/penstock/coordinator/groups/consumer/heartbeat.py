@@ -9,7 +9,15 @@ from dataclasses import replace
 
 from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
-from penstock.coordinator.groups.consumer.joining import (
+from penstock.coordinator.groups.consumer.member import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    ConsumerMember,
+    Owned,
+    partitions_of,
+)
+from penstock.coordinator.groups.consumer.member_resolution import (
     ResolvedMember,
     check_epoch,
     check_room,
@@ -19,18 +27,10 @@ from penstock.coordinator.groups.consumer.joining import (
     new_member_id,
     replacement_records,
 )
-from penstock.coordinator.groups.consumer.member import (
-    JOINING,
-    LEAVING,
-    LEAVING_FOR_A_WHILE,
-    ConsumerMember,
-    Owned,
-    partitions_of,
-)
+from penstock.coordinator.groups.consumer.member_update import MemberUpdate, MemberUpdater
 from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
 from penstock.coordinator.groups.consumer.records import current_record
 from penstock.coordinator.groups.consumer.timeouts import Timeouts
-from penstock.coordinator.groups.consumer.update_member import MemberUpdate, MemberUpdater
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.errors import InvalidRequest, UnsupportedAssignor
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
@@ -92,7 +92,7 @@ class Heartbeats:
         self._updater = updater
         self._timeouts = timeouts
 
-    def beat(
+    def heartbeat(
         self, group: ConsumerGroup, call: GroupRequest, builder: ConsumerOutcomeBuilder
     ) -> ConsumerGroupHeartbeatResponse:
         """Handle the heartbeat of a member that joins or stays."""

@@ -63,7 +63,7 @@ class ConsumerMember:
 
 
 def partitions_of(listed: Iterable[ReportedPartitions]) -> dict[bytes, frozenset[int]]:
-    """From a list as messages and records have it."""
+    """Return the partitions of each topic id, from the list in a message or record."""
     found: dict[bytes, frozenset[int]] = {}
     for each in listed:
         found[each.topic_id] = found.get(each.topic_id, frozenset()) | frozenset(each.partitions)
@@ -75,7 +75,7 @@ def without_epochs(owned: Owned) -> Assignment:
 
 
 def covers(owned: Owned, listed: Iterable[ReportedPartitions]) -> bool:
-    """Whether everything in the list is among what the member has."""
+    """Return whether the member owns every partition in the list."""
     return all(
         partition in owned.get(each.topic_id, ())
         for each in listed

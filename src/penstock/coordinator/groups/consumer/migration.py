@@ -1,10 +1,10 @@
 """Groups that change between the classic and the consumer protocol.
 
 An empty group changes with the first member of the other protocol. A group with members migrates
-online, if the policy allows: the first member of the consumer protocol makes a consumer group, and
-the leave of the last one makes a classic group. Members, assignments and the generation, which is
-the epoch, are kept. An empty group keeps its generation too (Kafka begins at 0), for a member may
-rejoin under its old id, and a late commit from before must not have its present epoch.
+online, if the policy allows. The first member of the consumer protocol makes a consumer group. The
+leave of the last one makes a classic group. Members, assignments and the generation, which is the
+epoch, are kept. An empty group keeps its generation too, while Kafka begins at 0. A member may
+rejoin under its old id, and its present epoch must differ from that of late commits.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,7 +20,7 @@ from penstock.coordinator.groups.classic import (
 )
 from penstock.coordinator.groups.classic.generation import ClassicGeneration, NextGeneration
 from penstock.coordinator.groups.classic.group_record import record_of
-from penstock.coordinator.groups.classic.joining import ClassicJoin
+from penstock.coordinator.groups.classic.join_group import ClassicJoin
 from penstock.coordinator.groups.classic.outcome_builder import ClassicOutcomeBuilder
 from penstock.coordinator.groups.classic.rebalance import prepare
 from penstock.coordinator.groups.classic.replies import join_error, sync_error
@@ -40,6 +40,7 @@ from penstock.coordinator.groups.consumer.member import (
     ConsumerMember,
     without_epochs,
 )
+from penstock.coordinator.groups.consumer.member_update import MemberUpdater
 from penstock.coordinator.groups.consumer.outcome_builder import ConsumerOutcomeBuilder
 from penstock.coordinator.groups.consumer.records import (
     current_record,
@@ -49,7 +50,6 @@ from penstock.coordinator.groups.consumer.records import (
     target_record,
 )
 from penstock.coordinator.groups.consumer.replay import apply
-from penstock.coordinator.groups.consumer.update_member import MemberUpdater
 from penstock.coordinator.groups.group import GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.records import CoordinatorRecord
@@ -217,8 +217,8 @@ class Migration:
         *,
         rebalance: bool,
     ) -> None:
-        """Downgrade because the last member of the consumer protocol, a static one, has returned as
-        a classic member, which keeps its assignment."""
+        """Downgrade because the last member of the consumer protocol has returned as a classic
+        member. That static member keeps its assignment."""
         replaced = group.static_member(joining.instance_id)
         assert replaced is not None, "a static member takes a place that is there"
         staying = [

@@ -66,7 +66,8 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def classic_side(stored: ClassicMemberMetadata | None) -> ClassicSide | None:
-    """Without any protocol it is the default of a record that does not mention it."""
+    """Return the classic protocol's part of a member; None if the record lists no protocols, its
+    default."""
     if stored is None or not stored.supported_protocols:
         return None
     return ClassicSide(
@@ -76,7 +77,7 @@ def classic_side(stored: ClassicMemberMetadata | None) -> ClassicSide | None:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """Where a member is, and what it has."""
+    """Return the record of a member's epoch, state and partitions."""
     return CoordinatorRecord(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -104,7 +105,8 @@ def _listed(owned: Owned) -> list[TopicPartitions]:
 
 
 def owned_from(listed: Iterable[TopicPartitions], member_epoch: int) -> Owned:
-    """Records of servers before 4.3 know no epochs of partitions; the member's will do."""
+    """Return the owned partitions with their epochs. Records of servers before 4.3 have none: the
+    member's epoch is used."""
     owned: dict[bytes, dict[int, int]] = {}
     for each in listed:
         epochs = each.assignment_epochs

@@ -28,11 +28,12 @@ class Regexes:
         self._search(regex)  # only a search shows that an expression costs too much
 
     def resolve(self, regex: str, now_ms: int) -> ResolvedRegex:
-        """All topics that match now; InvalidRegularExpression if it is none."""
+        """Return all topics that match now. Raise InvalidRegularExpression for an illegal
+        expression."""
         return ResolvedRegex(self._search(regex), now_ms)
 
     def is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
-        """Whether all expressions of the group are to be looked at again."""
+        """Return whether all expressions of the group are due for another search."""
         if not group.regexes:
             return False
         oldest_ms = min(each.timestamp_ms for each in group.regexes.values())
@@ -53,7 +54,7 @@ class Regexes:
     def changed_by(
         self, group: ConsumerGroup, names: Iterable[str], now_ms: int
     ) -> dict[str, ResolvedRegex]:
-        """Expressions that stand for other topics, now that these came or went."""
+        """Return the expressions that match other topics after these were created or deleted."""
         changed: dict[str, ResolvedRegex] = {}
         for regex, known in group.regexes.items():
             topics = self._after_change(regex, known.topics, names)

@@ -17,7 +17,6 @@ from penstock.coordinator.groups.consumer.heartbeat import (
     check_assignor,
     check_request,
 )
-from penstock.coordinator.groups.consumer.joining import known_member
 from penstock.coordinator.groups.consumer.member import (
     JOINING,
     LEAVING,
@@ -25,6 +24,8 @@ from penstock.coordinator.groups.consumer.member import (
     ConsumerMember,
     MemberState,
 )
+from penstock.coordinator.groups.consumer.member_resolution import known_member
+from penstock.coordinator.groups.consumer.member_update import MemberUpdater
 from penstock.coordinator.groups.consumer.migration import Migration
 from penstock.coordinator.groups.consumer.outcome_builder import (
     ConsumerOutcomeBuilder,
@@ -32,7 +33,6 @@ from penstock.coordinator.groups.consumer.outcome_builder import (
 )
 from penstock.coordinator.groups.consumer.replay import replay
 from penstock.coordinator.groups.consumer.timeouts import Timeouts
-from penstock.coordinator.groups.consumer.update_member import MemberUpdater
 from penstock.coordinator.groups.group import CoordinatedGroup, GroupCoordinatorState
 from penstock.coordinator.groups.group_settings import GroupSettings
 from penstock.coordinator.groups.timers import (
@@ -41,7 +41,7 @@ from penstock.coordinator.groups.timers import (
     RegexUnresolved,
     RevocationExpired,
 )
-from penstock.coordinator.records import CoordinatorRecord
+from penstock.coordinator.records import CoordinatorRecord, group_id_of
 from penstock.effects import CancelTimer, Failure, Outcome, SetTimer
 from penstock.errors import GroupIdNotFound, UnknownMemberId
 from penstock.wire.messages.k11_join_group import JoinGroupRequest
@@ -80,16 +80,16 @@ class ConsumerRequests:
             return builder.outcome(self._leave(request, builder))
         found = self._state.groups.get(request.group_id)
         if isinstance(found, ConsumerGroup):
-            return builder.outcome(self._heartbeats.beat(found, call, builder))
+            return builder.outcome(self._heartbeats.heartbeat(found, call, builder))
         if request.member_epoch != JOINING:
             raise _no_consumer_group(request.group_id, found)
         if isinstance(found, ClassicGroup):
             group = self._migration.begin_upgrade(found, builder)
-            reply = self._heartbeats.beat(group, call, builder)
+            reply = self._heartbeats.heartbeat(group, call, builder)
             self._migration.end_upgrade(found, group, builder)
             return builder.outcome(reply)
         return builder.outcome(
-            self._heartbeats.beat(ConsumerGroup(request.group_id), call, builder)
+            self._heartbeats.heartbeat(ConsumerGroup(request.group_id), call, builder)
         )
 
     def _leave(
@@ -126,7 +126,7 @@ class ConsumerRequests:
 
     # ConsumerGroupDescribe
 
-    def describe(self, call: GroupRequest, now_ms: int) -> Outcome:  # noqa: ARG002
+    def describe(self, call: GroupRequest) -> Outcome:
         request: ConsumerGroupDescribeRequest = call.message
         groups, assignors = self._state.groups, self._updater.assignors
         return Outcome(
@@ -186,7 +186,7 @@ class ConsumerRequests:
                     failures.append(Failure(subject, problem, "Its next heartbeat looks again."))
         return replace(builder.outcome(), failures=failures)
 
-    def woken(self, event: Any, now_ms: int) -> Outcome | None:
+    def handle_timer(self, event: Any, now_ms: int) -> Outcome | None:
         """Handle an event of consumer groups; return None for any other."""
         if isinstance(event, RecordsRejected):
             return self._undo_rejected(event)
@@ -224,9 +224,7 @@ class ConsumerRequests:
         for timer in timers:
             if isinstance(timer, SetTimer) and isinstance(timer.event, ConsumerTimer):
                 self._expected[timer.name] = timer.event
-        # The tombstone of a classic group has a key of another kind.
-        keys = (getattr(record.key, "group_id", "") for record in rejected.records)
-        for group_id in dict.fromkeys(keys):
+        for group_id in dict.fromkeys(group_id_of(record.key) for record in rejected.records):
             group = self._state.groups.get(group_id)
             if isinstance(group, ConsumerGroup):
                 group.stale = group.regexes_stale = True  # no record holds the refresh

@@ -1,6 +1,6 @@
 """The topics that a group is subscribed to, and a hash that shows when they change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 from typing import Final
 
@@ -21,29 +21,38 @@ def topics_of(member: ConsumerMember, regexes: Mapping[str, ResolvedRegex]) -> f
 
 
 def all_topics(
-    members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex]
+    members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex], cluster: ClusterView
 ) -> frozenset[str]:
-    """Return the names that a group is subscribed to."""
+    """Return the existing topics that a group is subscribed to."""
     # Members of a group are mostly alike: each subscription is looked at once.
     subscriptions = {(member.topics, member.regex): member for member in members}
-    return frozenset[str]().union(*(topics_of(each, regexes) for each in subscriptions.values()))
+    return frozenset[str]().union(
+        *(_existing_names(topics_of(each, regexes), cluster) for each in subscriptions.values())
+    )
 
 
-def existing_topics(names: Iterable[str], cluster: ClusterView) -> list[TopicView]:
+def existing_topics(names: Collection[str], cluster: ClusterView) -> list[TopicView]:
     """Return the topics that exist, in the order of their names."""
-    found = [view for name in names if (view := cluster.topic(name)) is not None]
-    return sorted(found, key=lambda view: view.name)
+    found = (cluster.topic(name) for name in _existing_names(names, cluster))
+    return sorted((view for view in found if view is not None), key=lambda view: view.name)
+
+
+def _existing_names(names: Collection[str], cluster: ClusterView) -> Collection[str]:
+    """Return the names without those that surely do not exist. A member may subscribe to many
+    names, so the shorter list is walked over."""
+    every = cluster.topic_names()
+    return names if len(names) <= len(every) else [name for name in every if name in names]
 
 
 class MetadataHash:
-    """A number that changes when a topic is created, deleted or created again, gets more
-    partitions, or its replicas move to other racks. The same after every start."""
+    """A number that changes with the id of a topic, its partitions, or the racks of its replicas.
+    The same after every start."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
         self._by_topic: dict[str, tuple[TopicView, bytes]] = {}
 
-    def of(self, names: Iterable[str]) -> int:
+    def of(self, names: Collection[str]) -> int:
         parts = [self._of_topic(view) for view in existing_topics(names, self._cluster)]
         if not parts:
             return NO_TOPICS_HASH

@@ -29,7 +29,7 @@ class TargetMembership(NamedTuple):
 
     members: Mapping[str, ConsumerMember]
     regexes: Mapping[str, ResolvedRegex]
-    replaced: Mapping[str, str]  # a member in the place of another: its id, and the other's
+    replaced: Mapping[str, str]  # a member that replaces another: its id, and the other's
 
 
 def offered_assignors(configured: Iterable[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class Timeouts:
         )
 
     def session_timeout_ms_of(self, group_id: str, member: ConsumerMember) -> int:
-        """Members of the classic protocol bring their own."""
+        """Return a classic member's own session timeout, else that of its group."""
         if member.classic is not None:
             return member.classic.session_timeout_ms
         return self.session_timeout_ms(group_id)

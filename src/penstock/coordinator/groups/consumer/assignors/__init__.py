@@ -1,4 +1,4 @@
-"""Who is to have which partition: the assignors that a server offers to consumer groups."""
+"""The assignors of consumer groups: each gives every partition to one member."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """Of two equally good assignments, the one in which more members read from a replica nearby.
 
 Apache Kafka hands racks to its assignors, but its own two do not look at them. Here an assignor
-makes its plain assignment, and beside it one of the same balance that prefers members in the
+makes its plain assignment, and a second one of the same balance. The second prefers members in the
 racks of the replicas. That one is taken if it moves no more and if more of it is local.
 """
 
@@ -16,7 +16,7 @@ from penstock.coordinator.groups.consumer.assignors.spec import (
     Subscribers,
 )
 
-Partition: TypeAlias = tuple[bytes, int]
+TopicIdAndPartition: TypeAlias = tuple[bytes, int]
 
 # A partition that only fits into a full rack may be fitted in by moving others on to theirs; so
 # often this is tried. Few sets of racks need that at all, however many partitions there are.
@@ -24,7 +24,7 @@ DETOURS_MAX: Final = 1000
 
 
 def prefer_local(plain: Assignor, local: Assignor) -> Assignor:
-    """The two ways of one assignor as one."""
+    """Return an assignor that chooses between the plain and the local result."""
 
     def assign(group: Subscribers) -> dict[str, Assignment]:
         first = plain(group)
@@ -39,14 +39,14 @@ def prefer_local(plain: Assignor, local: Assignor) -> Assignor:
 
 
 def knows_racks(group: Subscribers) -> bool:
-    """Whether racks can make a difference."""
+    """Return whether a member and a partition have a rack."""
     return any(member.rack_id is not None for member in group.members) and any(
         any(racks) for racks in group.racks.values()
     )
 
 
 def local_count(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
-    """How many partitions have a replica in the rack of their member."""
+    """Return the number of partitions with a replica in the rack of their member."""
     return sum(
         member.rack_id in group.racks_of(topic, partition)
         for member in group.members
@@ -56,7 +56,7 @@ def local_count(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
 
 
 def _moved(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
-    """How many partitions their members lose, in all."""
+    """Return the number of partitions that members lose, in all."""
     return sum(
         len(partitions - targets[member.member_id].get(topic, frozenset()))
         for member in group.members
@@ -66,28 +66,29 @@ def _moved(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
 
 def hand_out(
     group: Subscribers,
-    loose: Iterable[Partition],
+    loose: Iterable[TopicIdAndPartition],
     rooms: list[int],
-    give: Callable[[int, Partition], None],
+    give: Callable[[int, TopicIdAndPartition], None],
     limit: int | None = None,
-) -> list[Partition]:
-    """Give partitions to members nearby: `rooms` has the free room of each member and is
-    updated, `limit` is the number in all. Return the partitions that fit nowhere."""
-    places: dict[str, list[int]] = {}
-    for place, member in enumerate(group.members):
-        if member.rack_id is not None and rooms[place] > 0:
-            places.setdefault(member.rack_id, []).append(place)
-    by_racks: dict[tuple[str, ...], list[Partition]] = {}
-    rest: list[Partition] = []
+) -> list[TopicIdAndPartition]:
+    """Give partitions to members in the rack of a replica. `rooms` has the free room of each member
+    and is updated; `limit` bounds the number of partitions. Return the partitions that fit
+    nowhere."""
+    members_by_rack: dict[str, list[int]] = {}
+    for index, member in enumerate(group.members):
+        if member.rack_id is not None and rooms[index] > 0:
+            members_by_rack.setdefault(member.rack_id, []).append(index)
+    by_racks: dict[tuple[str, ...], list[TopicIdAndPartition]] = {}
+    rest: list[TopicIdAndPartition] = []
     for each in loose:
-        racks = tuple(sorted(rack for rack in group.racks_of(*each) if rack in places))
+        racks = tuple(sorted(rack for rack in group.racks_of(*each) if rack in members_by_rack))
         (by_racks.setdefault(racks, []) if racks else rest).append(each)
-    room = {rack: sum(rooms[place] for place in there) for rack, there in places.items()}
+    room = {rack: sum(rooms[index] for index in there) for rack, there in members_by_rack.items()}
     counts = {racks: len(partitions) for racks, partitions in by_racks.items()}
     for (racks, rack), amount in _Flow(counts, room, limit).amounts.items():
         partitions = by_racks[racks]
         for each in partitions[:amount]:
-            there = places[rack]
+            there = members_by_rack[rack]
             while rooms[there[-1]] == 0:
                 there.pop()
             # The emptiest first would be fairer; but who has how much is settled already.
@@ -157,12 +158,12 @@ class _Flow:
 
 def remote_last(
     group: Subscribers, member: Subscriber, given: Mapping[bytes, Iterable[int]]
-) -> Sequence[Partition]:
-    """Return the partitions of a member, the ones to give back last: those not near it, and of
-    these the ones near others."""
+) -> Sequence[TopicIdAndPartition]:
+    """Return the partitions of a member, those to give back last. Those are the ones without a
+    local replica, and of these the ones local to other members."""
     others = Counter(each.rack_id for each in group.members if each.rack_id != member.rack_id)
 
-    def rank(each: Partition) -> tuple[bool, bool, Partition]:
+    def rank(each: TopicIdAndPartition) -> tuple[bool, bool, TopicIdAndPartition]:
         racks = group.racks_of(*each)
         return member.rack_id not in racks, any(rack in others for rack in racks), each
 

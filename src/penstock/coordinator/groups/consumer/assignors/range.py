@@ -1,9 +1,9 @@
 """Each topic is cut into ranges, one for each of its subscribers, in the order of their ids.
 
-Topics with as many partitions and the same subscribers are cut alike, so that a member gets the
-same partitions of each, as joins of streams need. Static members come first and are ordered
-by their instance ids, so that a restart moves nothing. Members may change places with others that
-get as many, if that brings them nearer to the replicas (racks.py).
+Topics with as many partitions and the same subscribers are cut alike. A member then gets the same
+partitions of each, as joins of streams need. Static members come first and are ordered by their
+instance ids, so that a restart moves nothing. Members may swap with others that get as
+many, if that brings them nearer to the replicas (racks.py).
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ class _Cut(NamedTuple):
     """Topics that are cut alike: as many partitions, the same subscribers."""
 
     partitions: int
-    subscribers: tuple[int, ...]  # by their places among the members
+    subscribers: tuple[int, ...]  # by their indexes among the members
 
     def piece(self, number: int) -> range:
         share, extra = divmod(self.partitions, len(self.subscribers))
@@ -30,7 +30,7 @@ class _Cut(NamedTuple):
         return range(first, first + share + (1 if number < extra else 0))
 
     def larger(self) -> int:
-        """How many pieces have one more than the others; they are the first."""
+        """Return the number of pieces with one partition more; they are the first pieces."""
         return self.partitions % len(self.subscribers)
 
 
@@ -48,37 +48,37 @@ assign: Final = prefer_local(_assign_plain, _assign_local)
 def _assign(group: Subscribers, *, local: bool) -> dict[str, Assignment]:
     members = sorted(group.members, key=_rank)
     subscribers: dict[bytes, list[int]] = {}
-    for place, member in enumerate(members):
+    for index, member in enumerate(members):
         for topic in member.topics:
-            subscribers.setdefault(topic, []).append(place)
+            subscribers.setdefault(topic, []).append(index)
     cuts: dict[_Cut, list[bytes]] = {}
     for topic in sorted(subscribers):
         cut = _Cut(group.partitions[topic], tuple(subscribers[topic]))
         cuts.setdefault(cut, []).append(topic)
     given: list[dict[bytes, frozenset[int]]] = [{} for _ in members]
     for cut, topics in cuts.items():
-        places = _nearest(group, members, cut, topics) if local else cut.subscribers
-        for number, place in enumerate(places):
+        indexes = _nearest(group, members, cut, topics) if local else cut.subscribers
+        for number, index in enumerate(indexes):
             piece = frozenset(cut.piece(number))
             if piece:
-                given[place].update((topic, piece) for topic in topics)
+                given[index].update((topic, piece) for topic in topics)
     return {
-        member.member_id: {topic: given[place][topic] for topic in sorted(given[place])}
-        for place, member in enumerate(members)
+        member.member_id: {topic: given[index][topic] for topic in sorted(given[index])}
+        for index, member in enumerate(members)
     }
 
 
 def _nearest(
     group: Subscribers, members: Sequence[Subscriber], cut: _Cut, topics: list[bytes]
 ) -> list[int]:
-    """The subscribers in the order of their pieces. Each piece goes to the rack that has most of
-    it; larger pieces stay with those who had larger ones."""
+    """Return the subscribers in the order of their pieces. Each piece goes to the rack with most of
+    its replicas; larger pieces stay with members that had larger ones."""
     larger = cut.larger()
     order: list[int] = []
     for first, after in ((0, larger), (larger, len(cut.subscribers))):
         waiting: dict[str | None, list[int]] = {}
-        for place in reversed(cut.subscribers[first:after]):
-            waiting.setdefault(members[place].rack_id, []).append(place)
+        for index in reversed(cut.subscribers[first:after]):
+            waiting.setdefault(members[index].rack_id, []).append(index)
         for number in range(first, after):
             near: Counter[str | None] = Counter()
             for topic in topics:

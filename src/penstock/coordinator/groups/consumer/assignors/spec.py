@@ -12,7 +12,7 @@ class Subscriber(NamedTuple):
     member_id: str
     instance_id: str | None
     topics: frozenset[bytes]  # those that exist
-    assigned: Assignment  # what it is to have so far
+    assigned: Assignment  # its target so far
     rack_id: str | None = None
 
 
@@ -23,7 +23,7 @@ class Subscribers(NamedTuple):
 
     @property
     def alike(self) -> bool:
-        """All are subscribed to the same topics."""
+        """Return whether all members are subscribed to the same topics."""
         return len({member.topics for member in self.members}) <= 1
 
     def racks_of(self, topic: bytes, partition: int) -> frozenset[str]:

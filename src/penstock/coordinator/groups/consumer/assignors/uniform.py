@@ -1,9 +1,9 @@
 """Members get equal numbers of partitions, and keep theirs as far as possible.
 
-With equal subscriptions the result is exact: sizes differ by one at most, and no assignment of
-such sizes moves fewer partitions. With different subscriptions topic after topic is evened out
-among its own subscribers, until nothing gets better or enough rounds have been made. Where that
-leaves a choice, members get partitions with a replica in their rack (racks.py).
+With equal subscriptions the result is exact. Sizes differ by one at most, and no assignment of such
+sizes moves fewer partitions. With different subscriptions each topic is balanced among its own
+subscribers. That ends when a round improves nothing, or after a bounded number of rounds. Where
+that leaves a choice, members get partitions with a replica in their rack (racks.py).
 """
 
 from collections.abc import Sequence
@@ -49,58 +49,59 @@ def _assign_alike(group: Subscribers) -> dict[str, Assignment]:
     share, extra = divmod(sum(group.partitions[topic] for topic in topics), len(members))
     quotas = [share] * len(members)
     # A member with more than the share keeps one more.
-    for place in sorted(range(len(members)), key=lambda each: -sizes[each])[:extra]:
-        quotas[place] += 1
-    for place, quota in enumerate(quotas):
-        if sizes[place] > quota:
-            _give_back(kept[place], sizes[place] - quota, free)
-            sizes[place] = quota
+    for index in sorted(range(len(members)), key=lambda each: -sizes[each])[:extra]:
+        quotas[index] += 1
+    for index, quota in enumerate(quotas):
+        if sizes[index] > quota:
+            _give_back(kept[index], sizes[index] - quota, free)
+            sizes[index] = quota
     spare = [(topic, partition) for topic in topics for partition in sorted(free[topic])]
     used = 0
-    for place, quota in enumerate(quotas):
-        more = spare[used : used + quota - sizes[place]]
+    for index, quota in enumerate(quotas):
+        more = spare[used : used + quota - sizes[index]]
         used += len(more)
         for topic, partition in more:
-            kept[place].setdefault(topic, set()).add(partition)
+            kept[index].setdefault(topic, set()).add(partition)
     assert used == len(spare), "quotas add up to all partitions"
     return _frozen(members, kept)
 
 
 def _assign_alike_local(group: Subscribers) -> dict[str, Assignment]:
-    """Members of the same sizes that keep as much, with what is near them as far as that goes."""
+    """Return assignments of the same sizes that keep as many partitions, with local replicas where
+    possible."""
     members = group.members
     topics = sorted(members[0].topics)
     free, kept, sizes = _beginning(group, topics)
     share, extra = divmod(sum(group.partitions[topic] for topic in topics), len(members))
     # A member with more than the share keeps one more; the rest of the larger shares may go to
     # any member.
-    larger = [place for place, size in enumerate(sizes) if size > share]
+    larger = [index for index, size in enumerate(sizes) if size > share]
     larger = sorted(larger, key=lambda each: -sizes[each])[:extra]
     rooms = [share - size for size in sizes]
-    for place in larger:
-        rooms[place] += 1
-    for place, room in enumerate(rooms):
+    for index in larger:
+        rooms[index] += 1
+    for index, room in enumerate(rooms):
         if room < 0:
-            for topic, partition in remote_last(group, members[place], kept[place])[room:]:
-                _take(kept[place], topic, partition)
+            for topic, partition in remote_last(group, members[index], kept[index])[room:]:
+                _take(kept[index], topic, partition)
                 free[topic].add(partition)
-            rooms[place] = 0
+            rooms[index] = 0
     extra -= len(larger)
     extras = [int(extra > 0 and size <= share) for size in sizes]
 
-    def give(place: int, each: tuple[bytes, int]) -> None:
-        kept[place].setdefault(each[0], set()).add(each[1])
+    def give(index: int, each: tuple[bytes, int]) -> None:
+        kept[index].setdefault(each[0], set()).add(each[1])
 
     spare = [(topic, partition) for topic in topics for partition in sorted(free[topic])]
     spare = hand_out(group, spare, rooms, give)
     more = len(spare) - sum(rooms)  # that many of the larger shares are still to be given
     left = hand_out(group, spare, extras, give, limit=more)
     more -= len(spare) - len(left)
-    for place in range(len(members)):
-        room = rooms[place] + min(extras[place], more)
-        more -= min(extras[place], more)
+    for index in range(len(members)):
+        room = rooms[index] + min(extras[index], more)
+        more -= min(extras[index], more)
         for each in left[:room]:
-            give(place, each)
+            give(index, each)
         del left[:room]
     assert not left and not more, "shares add up to all partitions"
     return _frozen(members, kept)
@@ -162,14 +163,15 @@ class _Mixed:
         self._members = group.members
         self._partitions = group.partitions
         self._subscribers: dict[bytes, list[int]] = {}
-        for place, member in enumerate(group.members):
+        for index, member in enumerate(group.members):
             for topic in member.topics:
-                self._subscribers.setdefault(topic, []).append(place)
+                self._subscribers.setdefault(topic, []).append(index)
         self._topics = sorted(self._subscribers, key=self._urgency)
         self._free, self._given, self._sizes = _beginning(group, self._topics)
 
     def _urgency(self, topic: bytes) -> tuple[float, int, bytes]:
-        """Topics whose subscribers have the least choice come first."""
+        """Return the sort key of a topic: topics whose subscribers have the least choice come
+        first."""
         subscribers = len(self._subscribers[topic])
         return -self._partitions[topic] / subscribers, subscribers, topic
 
@@ -187,31 +189,32 @@ class _Mixed:
         free = self._free[topic]
         if not free:
             return
-        least = [(self._sizes[place], place) for place in self._subscribers[topic]]
+        least = [(self._sizes[index], index) for index in self._subscribers[topic]]
         heapify(least)
         takers: list[int] = []
         for _ in free:
-            size, place = heappop(least)
-            takers.append(place)
-            self._sizes[place] = size + 1
-            heappush(least, (size + 1, place))
+            size, index = heappop(least)
+            takers.append(index)
+            self._sizes[index] = size + 1
+            heappush(least, (size + 1, index))
         self._hand_over(topic, takers)
         free.clear()
 
     def _hand_over(self, topic: bytes, takers: list[int]) -> None:
-        """Those partitions to these members, each as often as it is named."""
-        for partition, place in zip(sorted(self._free[topic]), takers, strict=True):
-            self._given[place].setdefault(topic, set()).add(partition)
+        """Assign the free partitions of a topic to these members, one for each time a member is
+        listed."""
+        for partition, index in zip(sorted(self._free[topic]), takers, strict=True):
+            self._given[index].setdefault(topic, set()).add(partition)
 
     def _even_out(self, topic: bytes) -> int:
         """Move partitions of this topic from those with the most to those with the least."""
-        sizes, places = self._sizes, self._subscribers[topic]
-        loads = [sizes[place] for place in places]
+        sizes, indexes = self._sizes, self._subscribers[topic]
+        loads = [sizes[index] for index in indexes]
         if max(loads) - min(loads) <= 1:
             return 0
-        least = list(zip(loads, places, strict=True))
-        most = [(-sizes[place], place) for place in places if topic in self._given[place]]
-        stocks = {place: sorted(self._given[place][topic]) for _, place in most}
+        least = list(zip(loads, indexes, strict=True))
+        most = [(-sizes[index], index) for index in indexes if topic in self._given[index]]
+        stocks = {index: sorted(self._given[index][topic]) for _, index in most}
         heapify(least)
         heapify(most)
         moved = 0
@@ -246,18 +249,18 @@ class _MixedLocal(_Mixed):
 
     def _hand_over(self, topic: bytes, takers: list[int]) -> None:
         rooms = [0] * len(self._members)
-        for place in takers:
-            rooms[place] += 1
+        for index in takers:
+            rooms[index] += 1
 
-        def give(place: int, each: tuple[bytes, int]) -> None:
-            self._given[place].setdefault(topic, set()).add(each[1])
+        def give(index: int, each: tuple[bytes, int]) -> None:
+            self._given[index].setdefault(topic, set()).add(each[1])
 
         loose = [(topic, partition) for partition in sorted(self._free[topic])]
         left = hand_out(self._group, loose, rooms, give)
-        for place in self._subscribers[topic]:
-            for each in left[: rooms[place]]:
-                give(place, each)
-            del left[: rooms[place]]
+        for index in self._subscribers[topic]:
+            for each in left[: rooms[index]]:
+                give(index, each)
+            del left[: rooms[index]]
 
     def _choose(self, topic: bytes, stock: list[int], giver: int, taker: int) -> int:
         had = self._members[giver].assigned.get(topic, frozenset())

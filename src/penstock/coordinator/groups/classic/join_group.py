@@ -1,7 +1,7 @@
 """JoinGroup, v0-v9, for classic groups.
 
 v1: rebalance timeout of its own.  v4: a new dynamic member gets its id first and joins with it.
-v5: static members.  v9: a static leader that returns is told to skip the assignment.
+v5: static members.  v9: skip_assignment is set for a static leader that returns.
 """
 
 from dataclasses import replace
@@ -10,6 +10,7 @@ from uuid import UUID
 from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic.generation import (
     CONSUMER_PROTOCOL,
+    SUBSCRIPTION_BYTES_READ_MAX,
     ClassicGeneration,
     ClassicMember,
     ClassicState,
@@ -98,7 +99,7 @@ class ClassicJoin:
     # Limits
 
     def _has_room(self, group: ClassicGroup, message: JoinGroupRequest) -> bool:
-        # A static member that returns keeps its place, under any member id.
+        # A static member that returns stays a member, under any member id.
         known_id = group.static_ids.get(message.group_instance_id or "", message.member_id)
         match group.state:
             case ClassicState.PREPARING_REBALANCE:
@@ -283,10 +284,15 @@ def _fits(
     if generation.protocol_type != CONSUMER_PROTOCOL:
         return True
     was, is_now = (
-        next(topics_in(each.metadata) for each in offers if each.name == generation.protocol_name)
+        next(each.metadata for each in offers if each.name == generation.protocol_name)
         for offers in (before, now)
     )
-    return is_now is None or sorted(is_now) == sorted(was or ())
+    if was == is_now:
+        return True
+    if max(len(was), len(is_now)) > SUBSCRIPTION_BYTES_READ_MAX:
+        return False  # another rebalance is safe, and shorter than a comparison
+    topics, topics_now = topics_in(was), topics_in(is_now)
+    return topics_now is None or sorted(topics_now.names) == sorted(topics.names if topics else ())
 
 
 def _offered(message: JoinGroupRequest) -> tuple[OfferedProtocol, ...]:

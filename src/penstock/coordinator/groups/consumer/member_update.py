@@ -1,8 +1,8 @@
 """Updates a group after the request of one of its members.
 
-In this order: the member's own fields; a new epoch for the group, if its subscription or the topics
-have changed; a target for that epoch, if the last one is old enough; one step of this member
-towards its target. All records become one batch.
+First the member's own fields change. If its subscription or the topics have changed, the group gets
+a new epoch. If the last target is old enough, a target for that epoch is made. Last, this member
+goes one step towards its target. All records become one batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -127,10 +127,10 @@ class MemberUpdater:
         """Return the epoch of the group after this update."""
         bump = update.names_changed or _changes_topics(group, update)
         bump = bump or _others_resolved(group.regexes, after.regexes)
-        bump = bump or _leaves_a_place(group, update)
+        bump = bump or _replaces_another(group, update)
         if not bump and not group.stale:
             return group.epoch
-        topics = all_topics(after.membership.members.values(), after.regexes)
+        topics = all_topics(after.membership.members.values(), after.regexes, self._cluster)
         metadata_hash = self._hashes.of(topics)
         if not bump and metadata_hash == group.metadata_hash:
             group.stale = False
@@ -183,7 +183,7 @@ class MemberUpdater:
             if not _others_use(group, regex, away):
                 del regexes[regex]
                 builder.write(regex_tombstone(group.group_id, regex))
-        metadata_hash = self._hashes.of(all_topics(staying, regexes))
+        metadata_hash = self._hashes.of(all_topics(staying, regexes, self._cluster))
         builder.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
 
     def topics_changed(
@@ -196,7 +196,9 @@ class MemberUpdater:
             regexes = {**group.regexes, **changed}
             for regex, resolved in changed.items():
                 builder.write(_regex_record(group, regex, resolved))
-            metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes))
+            metadata_hash = self._hashes.of(
+                all_topics(group.members.values(), regexes, self._cluster)
+            )
             builder.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
         elif not group.stale:
             group.stale = any(group.is_subscribed_to(name) for name in names)
@@ -210,14 +212,14 @@ class MemberUpdater:
         for regex, resolved in found.items():
             builder.write(_regex_record(group, regex, resolved))
         regexes = {**group.regexes, **found}
-        metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes))
+        metadata_hash = self._hashes.of(all_topics(group.members.values(), regexes, self._cluster))
         # The hash differs, too, if the expression before this one had topics.
         if metadata_hash != group.metadata_hash or any(each.topics for each in found.values()):
             builder.write_all(epoch_records(group, group.epoch + 1, metadata_hash))
 
     def hash_of(self, members: Iterable[ConsumerMember]) -> int:
         """Return the hash of the topics of members without expressions."""
-        return self._hashes.of(all_topics(members, {}))
+        return self._hashes.of(all_topics(members, {}, self._cluster))
 
 
 class _GroupAfter:
@@ -271,8 +273,8 @@ def _changes_topics(group: ConsumerGroup, update: MemberUpdate) -> bool:
     )
 
 
-def _leaves_a_place(group: ConsumerGroup, update: MemberUpdate) -> bool:
-    """Return whether a member takes the place of another, so that its own becomes free."""
+def _replaces_another(group: ConsumerGroup, update: MemberUpdate) -> bool:
+    """Return whether a present member replaces another one."""
     member_id = update.member.member_id
     return update.replaced_id not in (None, member_id) and member_id in group.members
 

@@ -104,8 +104,8 @@ def check_epoch(
 ) -> None:
     """Raise unless the epoch is the member's.
 
-    The previous epoch is accepted if the member reports no partition beyond its present ones: then
-    the answer with the new epoch was lost.
+    If the answer with the new epoch was lost, the member sends the previous one. That is accepted
+    if the member reports no partition beyond its present ones.
     """
     if epoch == member.epoch:
         return

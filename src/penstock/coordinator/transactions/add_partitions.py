@@ -39,7 +39,7 @@ def add(transactions: TransactionStore, event: AddPartitions, now_ms: int) -> Ou
 
 
 def verify(transactions: TransactionStore, event: VerifyPartitions) -> Outcome:
-    """The error of each partition, None for one that takes part."""
+    """Return the error of each partition; None for a partition in the transaction."""
     known = transactions.existing(event.transactional_id)
     _check_producer(event, known)
     if known.prepared:
@@ -51,7 +51,7 @@ def verify(transactions: TransactionStore, event: VerifyPartitions) -> Outcome:
 
 
 def _check_producer(event: AddPartitions | VerifyPartitions, known: TransactionMetadata) -> None:
-    """Whether this producer may write in the transaction."""
+    """Raise if this producer may not write in the transaction."""
     asked, client = TxnProducerIdentity(event.producer_id, event.producer_epoch), known.client
     if asked.producer_id not in (known.producer.producer_id, client.producer_id):
         raise InvalidProducerIdMapping(
