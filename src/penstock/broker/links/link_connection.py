@@ -84,7 +84,7 @@ class LinkConnection:
         opened: Callable[[], None],
         lost: Callable[[str], None],
     ) -> None:
-        """`opened` is called when the versions of the peer are known, `lost` once at the end."""
+        """Begin. `opened` is called when the versions of the peer are known, `lost` at the end."""
         self.versions: dict[int, tuple[int, int]] | None = None
         self._peer = peer
         self._name = name
