@@ -324,8 +324,24 @@ class Network(Protocol):
         ...
 
     def connect(
-        self, host: str, port: int, opened: Callable[[Peer], Receiver], failed: Callable[[], None]
-    ) -> None: ...
+        self,
+        host: str,
+        port: int,
+        opened: Callable[[Peer], Receiver],
+        failed: Callable[[str], None],
+        timeout_ms: float = ...,
+    ) -> "Connecting":
+        """Connect to a name or an address. One of the callbacks follows on a later turn: `failed`
+        gets the reason."""
+        ...
+
+
+class Connecting(Protocol):
+    """An attempt to connect."""
+
+    def cancel(self) -> None:
+        """Give up the attempt: no callback follows. An ended attempt ignores the call."""
+        ...
 
 
 class Workers(Protocol):

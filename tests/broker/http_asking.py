@@ -56,7 +56,7 @@ class SimScraper:
             asked.append(Asking(peer, path))
             return asked[0]
 
-        def failed() -> None:
+        def failed(_reason: str) -> None:
             raise AssertionError("nobody listens")
 
         self._world.network.connect("node", 9404, opened, failed)

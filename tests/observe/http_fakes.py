@@ -80,7 +80,7 @@ class ServerBench:
             opened.append(Asker(peer))
             return opened[0]
 
-        def failed() -> None:
+        def failed(_reason: str) -> None:
             raise AssertionError("nobody listens")
 
         self.far.network.connect(*ADDRESS, open_it, failed)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from penstock.real.descriptors import Descriptor, connection_fd_max
 from penstock.real.file import RealFile
 from penstock.real.loop import READABLE, WRITABLE, Loop
+from penstock.real.outbound import CONNECT_MS_MAX, NAME_THREADS_MAX, Outbound
+from penstock.real.workers import Pool
 from penstock.world import Buffer, DiskFailed, FileRange, Part, Peer, Receiver, Tuning
 
 TURN_BUFFER_BYTES = 4 * 1024 * 1024
@@ -90,6 +92,8 @@ class SocketPeer:
     def attach(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._loop.watch(self._fd, self._mask, self._ready)
+        if self._unsent:
+            self._push()
 
     # -- receiving
 
@@ -136,16 +140,22 @@ class SocketPeer:
     # -- sending
 
     def send(self, parts: Sequence[Part]) -> None:
-        if self._receiver is None:
-            return
-        if not self._unsent and len(parts) == 1 and not isinstance(parts[0], FileRange):
+        attached = self._receiver is not None
+        if (
+            attached
+            and not self._unsent
+            and len(parts) == 1
+            and not isinstance(parts[0], FileRange)
+        ):
             self._send_one(parts[0])
             return
+        if not attached and self._socket.fileno() < 0:
+            return  # closed
         self._unsent.extend(parts)
         self._unsent_bytes += sum(
             part.size if isinstance(part, FileRange) else len(part) for part in parts
         )
-        if not self._mask & WRITABLE:
+        if attached and not self._mask & WRITABLE:
             self._push()
 
     def _send_one(self, part: Buffer) -> None:
@@ -332,6 +342,7 @@ class SocketNetwork:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._buffer = TurnBuffer()
+        self._names = Pool(loop, NAME_THREADS_MAX)
         loop.turn_ended = self._buffer.turn_ended
 
     def listen(
@@ -352,26 +363,20 @@ class SocketNetwork:
         return socket.gethostname()
 
     def connect(
-        self, host: str, port: int, opened: Callable[[Peer], Receiver], failed: Callable[[], None]
-    ) -> None:
-        sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        sock.setblocking(False)
-        fd = sock.fileno()
-
-        def ready(_mask: int) -> None:
-            self._loop.unwatch(fd)
-            if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-                sock.close()
-                failed()
-                return
+        self,
+        host: str,
+        port: int,
+        opened: Callable[[Peer], Receiver],
+        failed: Callable[[str], None],
+        timeout_ms: float = CONNECT_MS_MAX,
+    ) -> Outbound:
+        def connected(sock: socket.socket) -> None:
             peer = SocketPeer(self._loop, sock, (host, port), self._buffer)
             peer.attach(opened(peer))
 
-        if sock.connect_ex((host, port)) not in (0, errno.EINPROGRESS):
-            sock.close()
-            self._loop.soon(failed)
-            return
-        self._loop.watch(fd, WRITABLE, ready)
+        attempt = Outbound(self._loop, (host, port), connected, failed)
+        attempt.start(self._names, timeout_ms)
+        return attempt
 
     def close(self) -> None:
         """Break all open connections, as the end of a process does."""
@@ -381,6 +386,9 @@ class SocketNetwork:
                     peer.vanish()
                 case SocketListening() as listening:
                     listening.close()
+                case Outbound() as attempt:
+                    attempt.cancel()
+        self._names.use(0)  # without a wait: a name server may be silent for long
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

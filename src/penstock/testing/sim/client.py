@@ -166,7 +166,7 @@ class SimClient(ABC):
             self.after(0.0, self.connected)
         return self.link
 
-    def _failed(self) -> None:
+    def _failed(self, _reason: str) -> None:
         if not self.stopped:
             self.retry_later(self.start)
 

@@ -3,17 +3,22 @@
 Bytes arrive late and in pieces of any size. A paused reader makes the sender's bytes pile up. A
 connection can break at any moment, with a part of the bytes in flight still arriving. A receiver's
 buffer is overwritten when its turn ends.
+
+Paths between hosts can be cut, in one direction or both. Bytes, ends and attempts to connect then
+wait for the path, as TCP repeats unacknowledged bytes. A machine can vanish without a reset: its
+peers notice by their own time limits, or when another process answers at its host.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import permutations, product
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from penstock.world import FileRange, Part, Peer, Receiver, Tuning
 
 if TYPE_CHECKING:
-    from penstock.testing.sim.world import Simulation, SimWorld
+    from penstock.testing.sim.world import SimTimer, Simulation, SimWorld
 
 WINDOW_BYTES = (
     4 * 1024,
@@ -23,6 +28,7 @@ WINDOW_BYTES = (
 )  # window sizes of a sender, one of these
 DELAY_MS_MAX = 3.0
 CONNECT_MS_MAX = 5.0
+TIMEOUT_MS = 10_000.0
 FIRST_PORT = 40_000
 SCRIBBLE = 0xDD
 
@@ -37,6 +43,7 @@ class SimPeer:
         self._simulation = network.simulation
         self._window = window
         self.world = world
+        self.host = world.network.host_name()
         self.address = address
         self.other: SimPeer | None = None
         self.receiver: Receiver | None = None
@@ -52,19 +59,26 @@ class SimPeer:
     # -- sending
 
     def send(self, parts: Sequence[Part]) -> None:
-        if self.receiver is None:
-            return
+        if self.receiver is None and self.other is None:
+            return  # closed
         for part in parts:
             size = part.size if isinstance(part, FileRange) else len(part)
             self._unsent.append(part if isinstance(part, FileRange) else memoryview(bytes(part)))
             self.unsent_bytes += size
-        self.push()
+        if self.receiver is not None:
+            self.push()
+
+    def attach(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+        if self._unsent:
+            self.push()
+        self.expect()
 
     def push(self) -> None:
         """Put as many bytes on the wire as the window takes."""
         other = self.other
         if other is None:
-            self._simulation.schedule(0.0, self.world, self.drop, "broken")
+            self._push_into_void()
             return
         while self._unsent and len(other._wire) < self._window:
             data = self._take(self._window - len(other._wire))
@@ -73,6 +87,11 @@ class SimPeer:
                 return
             other._wire += data
         other.expect()
+
+    def _push_into_void(self) -> None:
+        """Hear a reset from the other host, if a machine there can answer."""
+        if self._network.reaches(self.host, self.address[0]):
+            self._simulation.schedule(0.0, self.world, self.drop, "broken")
 
     def _take(self, size_max: int) -> bytes | None:
         """Return the next bytes to send; None if a file is shorter than promised."""
@@ -103,6 +122,8 @@ class SimPeer:
         """Schedule a look at the input."""
         if self._arriving or self.paused or self.receiver is None:
             return
+        if not self._network.has_path(self.address[0], self.host):
+            return
         if self._wire or self._ended:
             self._arriving = True
             chance = self._simulation.chance
@@ -113,6 +134,8 @@ class SimPeer:
         self._arriving = False
         receiver = self.receiver
         if receiver is None or self.paused:
+            return
+        if not self._network.has_path(self.address[0], self.host):
             return
         if not self._wire:
             if self._ended:
@@ -187,8 +210,19 @@ class SimPeer:
             del self._wire[chance.randrange(len(self._wire)) :]
         self._ended = True
         if self._unsent:
-            self._simulation.schedule(0.0, self.world, self.drop, "broken")
+            self._push_into_void()
         self.expect()
+
+    def orphan(self) -> None:
+        """Note that the other machine vanished: nothing arrives any more, not even an end."""
+        self.other = None
+        self._wire.clear()
+
+    def path_healed(self) -> None:
+        """Go on with bytes that waited for the path."""
+        self.expect()
+        if self._unsent and self.receiver is not None:
+            self.push()
 
 
 class SimListening:
@@ -224,6 +258,72 @@ class SimListening:
             del self._network.listening[self.address]
 
 
+class SimConnecting:
+    """An attempt to connect (world.Connecting)."""
+
+    def __init__(
+        self,
+        network: "SimNetwork",
+        world: "SimWorld",
+        target: tuple[str, int],
+        opened: Callable[[Peer], Receiver],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._network = network
+        self._world = world
+        self._target = target
+        self._opened = opened
+        self._failed = failed
+        self._deadline: SimTimer | None = None
+        self._over = False
+
+    def begin(self, timeout_ms: float | None = None) -> None:
+        """Set out for the target; with a time limit at the first time."""
+        simulation = self._network.simulation
+        if timeout_ms is not None:
+            text = f"no connection within {timeout_ms:.0f} ms"
+            self._deadline = simulation.schedule(
+                timeout_ms, self._world, lambda: self._fail(text), "connect"
+            )
+        delay_ms = simulation.chance.uniform(0.0, CONNECT_MS_MAX)
+        simulation.schedule(delay_ms, self._world, self._arrive, "connect")
+
+    def cancel(self) -> None:
+        self._over = True
+        self._network.hanging.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def _fail(self, reason: str) -> None:
+        if not self._over:
+            self.cancel()
+            self._failed(reason)
+
+    def _arrive(self) -> None:
+        if self._over:
+            return
+        network, near_host = self._network, self._world.network.host_name()
+        if not network.reaches(near_host, self._target[0]):
+            network.hanging[self] = None
+            return
+        ends = network.connect(self._world, near_host, self._target)
+        if ends is None:
+            self._fail("nothing listens there")
+            return
+        self.cancel()
+        near, far, listening = ends
+        near.attach(self._opened(near))
+        network.simulation.schedule(
+            0.0, listening.world, lambda: self._accept(far, listening), "accept"
+        )
+
+    def _accept(self, far: SimPeer, listening: SimListening) -> None:
+        if listening.paused:
+            listening.waiting.append(lambda: self._accept(far, listening))
+            return
+        far.attach(listening.accept(far))
+
+
 class SimNetwork:
     """All listeners, and every connection between them."""
 
@@ -231,6 +331,9 @@ class SimNetwork:
         self.simulation = simulation
         self.listening: dict[tuple[str, int], SimListening] = {}
         self.peers: dict[SimPeer, None] = {}
+        self.down_hosts: set[str] = set()
+        self.hanging: dict[SimConnecting, None] = {}  # attempts without a path
+        self._cuts: set[tuple[str, str]] = set()  # from host, to host
         self._next_port = FIRST_PORT
 
     def free_port(self) -> int:
@@ -253,6 +356,38 @@ class SimNetwork:
         near.other, far.other = far, near
         self.peers[near] = self.peers[far] = None
         return near, far, listening
+
+    # Paths between hosts
+
+    def has_path(self, source: str, target: str) -> bool:
+        return (source, target) not in self._cuts
+
+    def reaches(self, source: str, target: str) -> bool:
+        """Return whether the machine at `target` can answer `source`."""
+        there = self.has_path(source, target) and self.has_path(target, source)
+        return there and target not in self.down_hosts
+
+    def cut(self, source: str, target: str) -> None:
+        """Cut the path from one host to another; the path back stays."""
+        self._cuts.add((source, target))
+
+    def separate(self, *sides: Iterable[str]) -> None:
+        """Cut all paths between the hosts of different sides."""
+        for one, other in permutations([tuple(side) for side in sides], 2):
+            self._cuts.update(product(one, other))
+
+    def heal(self) -> None:
+        """Restore all paths."""
+        self._cuts.clear()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Deliver all that waited for a path."""
+        hanging, self.hanging = self.hanging, {}
+        for attempt in hanging:
+            attempt.begin()
+        for peer in list(self.peers):
+            peer.path_healed()
 
     def break_one(self) -> bool:
         """Break a connection at random, for both ends; return False if there is none."""
@@ -285,32 +420,24 @@ class HostNetwork:
         address = (host or self._host, port or self._network.free_port())
         if address in self._network.listening:
             raise OSError(98, "Address already in use")
+        if self._host in self._network.down_hosts:
+            self._network.down_hosts.discard(self._host)
+            self._network.go_on()
         listening = SimListening(self._network, self._world, address, accept)
         self._network.listening[address] = listening
         return listening
 
     def connect(
-        self, host: str, port: int, opened: Callable[[Peer], Receiver], failed: Callable[[], None]
-    ) -> None:
-        def arrived() -> None:
-            ends = self._network.connect(self._world, self._host, (host, port))
-            if ends is None:
-                failed()
-                return
-            near, far, listening = ends
-            near.receiver = opened(near)
-            simulation.schedule(0.0, listening.world, lambda: accepted(far, listening), "accept")
-
-        def accepted(far: SimPeer, listening: SimListening) -> None:
-            if listening.paused:
-                listening.waiting.append(lambda: accepted(far, listening))
-                return
-            far.receiver = listening.accept(far)
-            far.expect()
-
-        simulation = self._network.simulation
-        delay_ms = simulation.chance.uniform(0.0, CONNECT_MS_MAX)
-        simulation.schedule(delay_ms, self._world, arrived, "connect")
+        self,
+        host: str,
+        port: int,
+        opened: Callable[[Peer], Receiver],
+        failed: Callable[[str], None],
+        timeout_ms: float = TIMEOUT_MS,
+    ) -> "SimConnecting":
+        attempt = SimConnecting(self._network, self._world, (host, port), opened, failed)
+        attempt.begin(timeout_ms)
+        return attempt
 
     def lend(self, data: bytearray) -> None:
         """Lend bytes that a receiver may read until its turn ends."""
@@ -321,10 +448,16 @@ class HostNetwork:
             data[:] = bytes([SCRIBBLE]) * len(data)
         self._lent.clear()
 
-    def vanish(self) -> None:
-        """Stop all listeners and break all connections of a dead process."""
+    def vanish(self, *, machine: bool = False) -> None:
+        """Stop all listeners and break all connections of a dead process. If its `machine` is gone
+        too, no peer hears of that."""
         network = self._network
         for address in [at for at, each in network.listening.items() if each.world is self._world]:
             del network.listening[address]
+        if machine:
+            network.down_hosts.add(self._host)
         for peer in [each for each in network.peers if each.world is self._world]:
+            if machine and peer.other is not None:
+                peer.other.orphan()
+                peer.other = None
             peer.let_go()

@@ -99,9 +99,14 @@ class Simulation:
 
     def _next(self) -> SimTimer | None:
         while self._events:
-            timer = heapq.heappop(self._events)[2]
-            if timer.call is not None and timer.world.alive:
-                return timer
+            at_ms, order, timer = heapq.heappop(self._events)
+            if timer.call is None or not timer.world.alive:
+                continue
+            if at_ms < timer.world.paused_until_ms:
+                timer.at_ms = timer.world.paused_until_ms
+                heapq.heappush(self._events, (timer.at_ms, order, timer))
+                continue
+            return timer
         return None
 
     def _next_of(self, world: "SimWorld") -> SimTimer | None:
@@ -111,7 +116,8 @@ class Simulation:
             if timer.call is None or not timer.world.alive:
                 heapq.heappop(self._events)
                 continue
-            if timer.world is world and timer.at_ms <= self.now_ms + GATHER_WINDOW_MS:
+            due = timer.world is world and timer.at_ms <= self.now_ms + GATHER_WINDOW_MS
+            if due and self.now_ms >= world.paused_until_ms:
                 heapq.heappop(self._events)
                 return timer
             return None
@@ -151,15 +157,20 @@ class SimWorld:
         disks: "dict[str, WorldDisk] | None" = None,
         skew_ms: int = 0,
         read_cost_ms: float = 0.0,
+        clock_rate: float = 1.0,
     ) -> None:
         """`disks` are those of an earlier process; `read_cost_ms` is the cost of reading the clock,
-        which simulates a slow machine."""
+        which simulates a slow machine. A clock with a rate above one is fast. `skew_ms` may change
+        at any time: the wall clock jumps."""
         if isinstance(simulation, int):
             simulation = Simulation(simulation)
         self.simulation = simulation
         self.name = name
         self.alive = True
         self.skew_ms = skew_ms
+        self.clock_rate = clock_rate
+        self.paused_until_ms = 0.0
+        self.disk_ms_max = DISK_MS_MAX
         self.memory_releases = 0
         self.disks: dict[str, WorldDisk] = {} if disks is None else disks
         self.clock = SimClock(self, read_cost_ms)
@@ -190,7 +201,7 @@ class SimWorld:
 
     def _disk_event(self, call: Callable[[], None]) -> None:
         chance = self.simulation.chance
-        delay_ms = 0.0 if chance.random() < 0.2 else chance.uniform(0.0, DISK_MS_MAX)
+        delay_ms = 0.0 if chance.random() < 0.2 else chance.uniform(0.0, self.disk_ms_max)
         self.simulation.schedule(delay_ms, self, call, "disk")
 
     def after_turn(self, call: Callable[[], None]) -> None:
@@ -202,13 +213,18 @@ class SimWorld:
             after_turn.popleft()()
         self.network.turn_ended()
 
-    # -- end of the process
+    # -- pauses and the end of the process
 
-    def kill(self) -> None:
-        """Stop as by SIGKILL: events are dropped, connections break, locks are released."""
+    def pause(self, duration_ms: float) -> None:
+        """Stop as by SIGSTOP: events wait, connections stay open."""
+        self.paused_until_ms = max(self.paused_until_ms, self.simulation.now_ms + duration_ms)
+
+    def kill(self, *, machine: bool = False) -> None:
+        """Stop as by SIGKILL: events are dropped, connections break, locks are released. If the
+        `machine` vanishes too, no peer hears of the end."""
         self.alive = False
         self._after_turn.clear()
-        self.network.vanish()
+        self.network.vanish(machine=machine)
         for disk in self.disks.values():
             disk.orphan()
 
@@ -236,7 +252,7 @@ class SimClock:
 
     def mono_ms(self) -> float:
         self._simulation.now_ms += self._read_cost_ms
-        return MONO_START_MS + self._simulation.now_ms
+        return MONO_START_MS + self._simulation.now_ms * self._world.clock_rate
 
 
 class SimTimers:
@@ -245,7 +261,7 @@ class SimTimers:
         self._simulation = world.simulation
 
     def at(self, mono_ms: float, call: Callable[[], None]) -> SimTimer:
-        delay_ms = mono_ms - MONO_START_MS - self._simulation.now_ms
+        delay_ms = (mono_ms - MONO_START_MS) / self._world.clock_rate - self._simulation.now_ms
         return self._simulation.schedule(delay_ms, self._world, call, "timer")
 
     def soon(self, call: Callable[[], None]) -> None:

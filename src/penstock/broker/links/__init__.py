@@ -1,0 +1,1 @@
+"""Outbound connections of a node to other nodes."""

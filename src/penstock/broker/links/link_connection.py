@@ -1,0 +1,216 @@
+"""One open connection of a link: requests out, responses matched in their order.
+
+Responses come in order, so a late response delays all that follow. A request that misses its
+deadline therefore breaks the connection, and every request in flight fails.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from penstock.errors import UnsupportedVersion
+from penstock.release import VERSION
+from penstock.wire.apis import APIS, Api
+from penstock.wire.codec import read
+from penstock.wire.frame import API_VERSIONS, parse_response_header, request_frame
+from penstock.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.wire.primitives import Malformed
+from penstock.wire.schema import schema_of
+from penstock.world import Peer, Timer
+
+R = TypeVar("R")
+
+RESPONSE_BYTES_MAX = 128 * 1024 * 1024
+SOFTWARE_NAME = "penstock"
+
+_SIZE = struct.Struct(">i")
+_ERROR = struct.Struct(">h")
+
+
+class LinkFailed(Exception):
+    """A request got no response. The peer may have handled it, unless `unsent`."""
+
+    def __init__(self, reason: str, *, unsent: bool) -> None:
+        super().__init__(reason)
+        self.unsent = unsent
+
+
+class LinkRequest(Generic[R]):
+    """A request that waits for its connection or its response."""
+
+    __slots__ = ("answered", "api", "correlation_id", "expect", "message", "timer", "version")
+
+    def __init__(
+        self, message: object, expect: type[R], answered: Callable[[R | Exception], None]
+    ) -> None:
+        key = schema_of(type(message)).key
+        assert key is not None, f"{type(message).__name__} is no request"
+        self.message = message
+        self.api: Api = APIS[key]
+        self.expect = expect
+        self.answered: Callable[[R | Exception], None] | None = answered
+        self.timer: Timer | None = None
+        self.version = -1
+        self.correlation_id = -1
+
+    def cancel(self) -> None:
+        """Drop the request, or ignore its response if it was sent."""
+        self._end()
+
+    def finish(self, result: R | Exception) -> None:
+        answered = self._end()
+        if answered is not None:
+            answered(result)
+
+    def _end(self) -> Callable[[R | Exception], None] | None:
+        answered, self.answered = self.answered, None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        return answered
+
+
+class LinkConnection:
+    """A connection from its opening to its end (world.Receiver)."""
+
+    room: memoryview | None = None
+
+    def __init__(
+        self,
+        peer: Peer,
+        name: str,
+        client_id: str,
+        opened: Callable[[], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        """Begin. `opened` is called when the versions of the peer are known, `lost` at the end."""
+        self.versions: dict[int, tuple[int, int]] | None = None
+        self._peer = peer
+        self._name = name
+        self._client_id = client_id
+        self._opened = opened
+        self._lost = lost
+        self._in_flight: deque[LinkRequest[object]] = deque()
+        self._received = bytearray()
+        self._correlation_id = 0
+        self._over = False
+        self._ask_versions(APIS[API_VERSIONS].versions[1])
+
+    # Requests
+
+    def send(self, request: LinkRequest[R]) -> None:
+        """Send a request in the highest common version; raise UnsupportedVersion if there is
+        none."""
+        self._write(request, self._version_for(request.api))
+
+    def has(self, request: LinkRequest[R]) -> bool:
+        """Return whether the request is in flight here."""
+        return any(each is request for each in self._in_flight)
+
+    def _write(self, request: LinkRequest[R], version: int) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        request.version, request.correlation_id = version, self._correlation_id
+        # A request knows the type of its response; the queue does not.
+        self._in_flight.append(request)  # type: ignore[arg-type]
+        key, correlation_id = request.api.key, request.correlation_id
+        frame = request_frame(key, version, correlation_id, self._client_id, request.message)
+        self._peer.send([frame])
+
+    def _version_for(self, api: Api) -> int:
+        assert self.versions is not None, "requests wait for the versions"
+        low, high = self.versions.get(api.key, (0, -1))
+        if high < 0:
+            raise UnsupportedVersion(f"{self._name} does not serve {api.name}")
+        version = min(high, api.versions[1])
+        if version < max(low, api.versions[0]):
+            raise UnsupportedVersion(
+                f"{self._name} serves {api.name} in versions {low} to {high}, this node speaks "
+                f"{api.versions[0]} to {api.versions[1]}"
+            )
+        return version
+
+    def _ask_versions(self, version: int) -> None:
+        message = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=VERSION
+        )
+        self._write(LinkRequest(message, ApiVersionsResponse, self._learn), version)
+
+    def _learn(self, answer: ApiVersionsResponse | Exception) -> None:
+        if isinstance(answer, Exception):
+            return  # the connection is lost
+        if answer.error_code:
+            self.end(f"{self._name} answered ApiVersions with error {answer.error_code}")
+            return
+        self.versions = {
+            each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
+        }
+        self._opened()
+
+    # Receiver
+
+    def received(self, data: memoryview) -> None:
+        self._received += data
+        while not self._over and len(self._received) >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(self._received)
+            if not _SIZE.size <= size <= RESPONSE_BYTES_MAX:
+                self.end(f"{self._name} sent a frame of {size} bytes: no response of Kafka's")
+                return
+            end = _SIZE.size + size
+            if len(self._received) < end:
+                return
+            frame = bytes(memoryview(self._received)[_SIZE.size : end])
+            del self._received[:end]
+            self._take(frame)
+
+    def _take(self, frame: bytes) -> None:
+        """Give a response to the oldest request in flight."""
+        if not self._in_flight:
+            self.end(f"{self._name} sent a response without a request")
+            return
+        request = self._in_flight[0]
+        key, version = request.api.key, request.version
+        try:
+            correlation_id, position = parse_response_header(key, version, frame)
+            if correlation_id != request.correlation_id:
+                raise Malformed(f"it has correlation id {correlation_id}")
+            if key == API_VERSIONS and _rejects_version(frame, position, version):
+                self._in_flight.popleft()
+                self._ask_versions(0)
+                return
+            answer = read(request.expect, version, frame, position)
+        except Malformed as problem:
+            self.end(f"{self._name} sent no response to {request.api.name}: {problem}")
+            return
+        self._in_flight.popleft()
+        request.finish(answer)
+
+    def filled(self, size: int) -> None:
+        raise AssertionError(f"a link offers no room for {size} bytes")
+
+    def sent(self) -> None:
+        """Ignore this: a link counts no unsent bytes."""
+
+    def closed(self) -> None:
+        self.end(f"{self._name} closed the connection")
+
+    # End
+
+    def end(self, reason: str) -> None:
+        """Close the connection; every request in flight fails."""
+        if self._over:
+            return
+        self._over = True
+        self.versions = None
+        self._peer.close()
+        self._lost(reason)
+        for request in self._in_flight:
+            request.finish(LinkFailed(reason, unsent=False))
+        self._in_flight.clear()
+
+
+def _rejects_version(frame: bytes, position: int, version: int) -> bool:
+    """Return whether the peer knows only older versions of ApiVersions; such an answer is v0."""
+    if version == 0 or len(frame) < position + _ERROR.size:
+        return False
+    return bool(_ERROR.unpack_from(frame, position)[0] == UnsupportedVersion.code)

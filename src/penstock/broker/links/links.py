@@ -1,0 +1,44 @@
+"""All links of a node: one for each node and purpose, so that no heartbeat waits behind a fetch."""
+
+from enum import Enum
+
+from penstock.broker.links.link import Link, LinkSettings, LinkWorld
+
+
+class LinkPurpose(Enum):
+    """The requests that share a connection."""
+
+    QUORUM = "quorum"  # fetches of metadata, which wait at the peer
+    VOTE = "vote"  # elections, which must not wait
+    HEARTBEAT = "heartbeat"
+    SHORT = "short"  # everything that is answered soon
+    FETCH = "fetch"  # replication, which waits at the peer
+
+
+class Links:
+    """Makes links, and replaces a link whose node has moved."""
+
+    def __init__(self, world: LinkWorld, settings: LinkSettings) -> None:
+        self._world = world
+        self._settings = settings
+        self._links: dict[tuple[int, LinkPurpose], Link] = {}
+
+    def to(self, node_id: int, address: tuple[str, int], purpose: LinkPurpose) -> Link:
+        """Return the link to a node at its present address."""
+        link = self._links.get((node_id, purpose))
+        if link is not None and link.address == address:
+            return link
+        if link is not None:
+            link.close()
+        link = self._links[node_id, purpose] = Link(self._world, *address, self._settings)
+        return link
+
+    def forget(self, node_id: int) -> None:
+        """Close the links to a node that is gone."""
+        for key in [key for key in self._links if key[0] == node_id]:
+            self._links.pop(key).close()
+
+    def close(self) -> None:
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.close()
