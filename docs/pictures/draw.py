@@ -25,6 +25,7 @@ WIDTH = 110
 RECORDS = 20_000
 SHOWN_ADDRESS = "127.0.0.1:9092"
 _WEB_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_JAVAS_LINE = re.compile(r"WARNING: Using incubator|Setting default log level|To adjust logging")
 _CONTROL = re.compile(r"\x1b\[(?:\?\d+[hl]|[HJK]|\d*;?\d*[HJK])")
 
 
@@ -61,7 +62,8 @@ def on_terminal(command: list[str], until: str | None = None) -> str:
 
 def draw(name: str, command: str, output: str) -> None:
     """Write one picture: the command as typed, and its output."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO())
+    width = max(WIDTH, *map(len, output.splitlines()))
+    console = Console(record=True, width=width, file=io.StringIO())
     console.print(Text.from_ansi(f"$ {command}\n{output.rstrip()}"))
     picture = console.export_svg(title=command, unique_id=name)
     picture = _WEB_FONT.sub("", picture)  # a picture loads nothing
@@ -109,6 +111,14 @@ def draw_top() -> None:
         draw("top", "penstock top", output.replace(cluster.bootstrap, SHOWN_ADDRESS))
 
 
+def draw_demo() -> None:
+    output = on_terminal([sys.executable, "-m", "examples.orders", "--seconds", "20"])
+    # Spark's own first lines tell nothing of the demo.
+    shown = [line for line in output.splitlines() if not _JAVAS_LINE.match(line)]
+    draw("demo", "make demo SECONDS=20", "\n".join(shown))
+
+
 if __name__ == "__main__":
     draw_run()
     draw_top()
+    draw_demo()
