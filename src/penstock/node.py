@@ -135,7 +135,7 @@ class PenstockNode:
     # -- starting
 
     def start(self, on_ready: Callable[[], None], on_stopped: Callable[[], None]) -> None:
-        """Open everything; StartRefused if that cannot be. `on_ready` follows on the loop."""
+        """Open everything, or raise StartRefused. `on_ready` follows on the loop."""
         self._on_ready = on_ready
         self._on_stopped = on_stopped
         try:
@@ -197,8 +197,8 @@ class PenstockNode:
         self._register(broker, metadata)
 
     def _take_disks(self) -> dict[Disk, DiskFailed | None]:
-        """Lock the directories, the one with the metadata first. Those for partitions are returned,
-        with why they cannot be used: that keeps no other from serving."""
+        """Lock the directories, the one with the metadata first. Return those for partitions, each
+        with its failure or None. A failed directory does not keep the others from serving."""
         config = self.config
         found: dict[Disk, DiskFailed | None] = {}
         for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
@@ -642,10 +642,10 @@ def run_node(
     cluster_id: str | None = None,
     watch: Callable[[TaskProgress], None] | None = None,
 ) -> int:
-    """Run a node in this process until SIGTERM or SIGINT; the exit code.
+    """Run a node in this process until SIGTERM or SIGINT; return the exit code.
 
-    StartRefused if it cannot start. `cluster_id` is the cluster that its data must belong to,
-    `watch` hears how far the opening of its logs is.
+    Raise StartRefused if the node cannot start. `cluster_id` is the cluster that its data must
+    belong to. `watch` gets the progress while logs are opened.
     """
     from penstock.real.process import prepare, run_until_signal
     from penstock.real.world import RealWorld

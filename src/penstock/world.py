@@ -104,8 +104,8 @@ class File(Protocol):
         ...
 
     def sync(self, done: Done) -> None:
-        """Make earlier appends durable, and the file's own name. FileLost if the file was removed
-        or cut: no start would find the synced bytes."""
+        """Make earlier appends durable, and the file's own name. If the file was removed or cut,
+        `done` gets FileLost: no start would find the synced bytes."""
         ...
 
     def sync_now(self) -> None: ...
@@ -136,8 +136,8 @@ class Disk(Protocol):
         ...
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file. FileNotFoundError if it is missing and `create` is false; FileLost if its
-        directory is missing."""
+        """Open a file. Raise FileNotFoundError if the file is missing and `create` is false,
+        FileLost if its directory is missing."""
         ...
 
     def list(self, path: str = "") -> list[str]:

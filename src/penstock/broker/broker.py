@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class Broker:
-    """All that the requests of one node share. Used on the loop only."""
+    """The state that all requests of one node share. Used on the loop only."""
 
     def __init__(self, world: World, config: BrokerConfig, metadata: Metadata) -> None:
         self.world = world

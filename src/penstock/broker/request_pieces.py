@@ -57,7 +57,8 @@ def _topics(
     index: str = "partition_index",
     answered: tuple[str, str] = ("topics", "partitions"),
 ) -> tuple[Level, ...]:
-    """Topics with their partitions; `index` is empty where partitions are plain numbers."""
+    """Return the levels of topics and their partitions. Where partitions are plain numbers, `index`
+    is empty."""
     return (
         Level("topics", answered[0], (asked_key,), (asked_key,)),
         Level(partitions, answered[1], (index,) if index else ()),

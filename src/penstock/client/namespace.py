@@ -99,7 +99,7 @@ class Namespace:
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """The parts between the outermost `|` of a regular expression."""
+    """Yield the parts between the outermost `|` of a regular expression."""
     begin = depth = position = 0
     in_class = False
     while position < len(pattern):

@@ -155,7 +155,7 @@ class Record(Generic[K, V]):
 
     @property
     def timestamp_ms(self) -> int | None:
-        """Milliseconds since 1970; None if the record has no time."""
+        """Return the milliseconds since 1970; None if the record has no time."""
         self._read()
         kind, stamp = self._stamp
         return None if kind == TimestampType.NONE or stamp < 0 else stamp
@@ -172,7 +172,7 @@ class Record(Generic[K, V]):
 
     @property
     def time(self) -> datetime | None:
-        """The record's time in UTC, to the millisecond."""
+        """Return the record's time in UTC, to the millisecond; None if the record has no time."""
         stamp = self.timestamp_ms
         return None if stamp is None else _EPOCH + timedelta(milliseconds=stamp)
 

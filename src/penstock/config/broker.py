@@ -114,7 +114,7 @@ class BrokerConfig(ConfigView):
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """The reasons for ignored dynamic values, one sentence each."""
+        """Return the reasons for ignored dynamic values, one sentence each."""
         return tuple(self._ignored)
 
     # -- values
@@ -181,17 +181,17 @@ class BrokerConfig(ConfigView):
 
     @property
     def static(self) -> Mapping[str, Setting]:
-        """The settings of the start, by key."""
+        """Return the settings of the start, by key."""
         return self._static
 
     @property
     def set_names(self) -> tuple[str, ...]:
-        """The keys with a setting, ordered by name."""
+        """Return the keys with a setting, ordered by name."""
         return tuple(sorted({*self._static, *self._cluster_default, *self._per_broker}))
 
     @property
     def cluster_default(self) -> Mapping[str, str]:
-        """The dynamic values of all brokers, as written."""
+        """Return the dynamic values of all brokers as written, by key."""
         return self._cluster_default
 
     def topic_default(self, name: str) -> Value:
@@ -211,7 +211,7 @@ class BrokerConfig(ConfigView):
 
     @cached_property
     def connections_per_address(self) -> Mapping[str, int]:
-        """The exceptions to max.connections.per.ip."""
+        """Return the exceptions to max.connections.per.ip, by address."""
         return address_counts(self.text("max.connections.per.ip.overrides"))
 
     @cached_property
@@ -240,7 +240,7 @@ class BrokerConfig(ConfigView):
 
     @cached_property
     def security_protocols(self) -> Mapping[str, str]:
-        """The protocol of each listener name."""
+        """Return the security protocol of each listener name."""
         protocols = parse_protocol_map(self.text("listener.security.protocol.map"))
         if "listener.security.protocol.map" not in self._values:
             for name in self.controller_listener_names:
@@ -253,7 +253,7 @@ class BrokerConfig(ConfigView):
 
     @cached_property
     def advertised_listeners(self) -> tuple[ListenerAddress, ...]:
-        """The addresses for clients; the node fills in port 0 and an empty host."""
+        """Return the addresses for clients; the node fills in port 0 and an empty host."""
         if not self.texts("advertised.listeners"):
             return self.listeners
         said = parse_listeners(
@@ -266,7 +266,7 @@ class BrokerConfig(ConfigView):
 
     @property
     def broker_listeners(self) -> tuple[ListenerAddress, ...]:
-        """The listeners of clients and brokers."""
+        """Return the listeners of clients and brokers."""
         names = self.controller_listener_names
         return tuple(each for each in self.listeners if each.name not in names)
 
@@ -296,7 +296,8 @@ class BrokerConfig(ConfigView):
 
     @cached_property
     def sole_voter(self) -> bool:
-        """Whether this node is the whole quorum, and so may begin one in an empty directory."""
+        """Return whether this node is the whole quorum. Such a node may begin a quorum in an empty
+        directory."""
         if not self.is_controller:
             return False
         if self.voters:
@@ -325,12 +326,12 @@ class BrokerConfig(ConfigView):
 
     @property
     def group_access(self) -> bool:
-        """Whether the group of the operating system's user may read new files."""
+        """Return whether the group of the operating system's user may read new files."""
         return self.boolean("log.dirs.group.access")
 
     @property
     def durability(self) -> str:
-        """`fsync` or `page-cache`."""
+        """Return log.durability: `fsync` or `page-cache`."""
         return self.text("log.durability")
 
 

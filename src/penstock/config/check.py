@@ -411,7 +411,7 @@ def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
 
 
 def validate_client_metrics(texts: Mapping[str, str]) -> None:
-    """Check all keys of one subscription; codes and texts are Kafka's."""
+    """Raise Kafka's error, with Kafka's text, if a key of one subscription is invalid."""
     for name, text in texts.items():
         key = CLIENT_METRICS_KEYS.get(name)
         if key is None:

@@ -21,7 +21,7 @@ class TopicConfig(ConfigView):
 
     @property
     def overrides(self) -> Mapping[str, str]:
-        """The topic's own settings, as written."""
+        """Return the topic's own settings as written, by key."""
         return self._overrides
 
     def get(self, name: str) -> Value:
@@ -46,7 +46,8 @@ class TopicConfig(ConfigView):
 
     @property
     def segment_bytes(self) -> int:
-        """The segment size, by the key for tests if that is set."""
+        """Return the segment size. The key for tests, internal.segment.bytes, wins over
+        segment.bytes."""
         small = self.get("internal.segment.bytes")
         return small if isinstance(small, int) else self.integer("segment.bytes")
 

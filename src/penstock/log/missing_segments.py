@@ -27,7 +27,8 @@ class LogCorrupted(DiskFailed):
 
 
 def check_indexes(disk: Disk, directory: str, names: Collection[str], start_offset: int) -> None:
-    """Raise LogCorrupted if an index has no log. Indexes below the start remain from retention."""
+    """Raise LogCorrupted if an index has no log file. Indexes below `start_offset` are left over
+    from retention and pass."""
     there = set(names)
     for name in names:
         parsed = parse_segment_file(name)

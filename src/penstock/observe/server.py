@@ -47,7 +47,8 @@ class HttpServer:
         routes: Mapping[str, Route],
         urgent: Collection[str] = (),
     ) -> None:
-        """`urgent` paths are served even above the connection limit."""
+        """Make a server that does not listen yet. Paths in `urgent` are served above the connection
+        limit too."""
         self.routes = routes
         self.urgent = urgent
         self.requests = 0

@@ -23,7 +23,7 @@ class MetadataLog(Protocol):
     def end_offset(self) -> int: ...
 
     def append(self, data: bytes) -> None:
-        """Append one whole batch that carries its offsets and epoch. DiskFailed if that fails."""
+        """Append one whole batch that carries its offsets and epoch, or raise DiskFailed."""
         ...
 
     def read_now(self, offset: int, size_max: int) -> bytes:
@@ -66,7 +66,8 @@ class QuorumFiles(Protocol):
         ...
 
     def load_newest_snapshot_now(self) -> Snapshot | None:
-        """Return the newest whole snapshot. QuorumFilesCorrupt if none of several is whole."""
+        """Return the newest whole snapshot; raise QuorumFilesCorrupt if none of several is
+        whole."""
         ...
 
     def read_snapshot_now(self, snapshot_id: MetadataSnapshotId) -> Snapshot: ...

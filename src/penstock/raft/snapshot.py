@@ -53,7 +53,8 @@ class Snapshot(NamedTuple):
 
 
 def parse_snapshot(data: bytes, snapshot_id: MetadataSnapshotId) -> Snapshot:
-    """Return what the bytes of a snapshot hold. Malformed if they are not a whole one."""
+    """Return the snapshot that these bytes hold; raise Malformed if a part is missing or
+    invalid."""
     view = memoryview(data)
     timestamp_ms, kraft_version = 0, 0
     voters: Voters = ()

@@ -322,7 +322,8 @@ class SocketListening:
         self._wake()
 
     def _rest(self) -> None:
-        """Out of descriptors: pause accepting for a while instead of spinning."""
+        """Pause accepting for 100 ms. Without free descriptors, a waiting connection would make the
+        loop spin."""
         self._loop.poller.modify(self._socket.fileno(), 0)
         self._loop.at(self._loop.mono_ms() + 100, self._wake)
 

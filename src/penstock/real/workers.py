@@ -79,7 +79,8 @@ class ThreadWorkers:
     """All pools of a process; results return to the loop."""
 
     def __init__(self, loop: Loop, threads: int | None = None) -> None:
-        """`threads` is the size of a pool; None means processors plus two, 8 at most."""
+        """Make the pools. `threads` bounds the general pool and the pool of each disk. None means
+        the number of processors plus two, at most 8."""
         self._loop = loop
         default = min(THREADS_MAX_DEFAULT, 2 + _processors())
         self._limit = self._limit_default = threads or default

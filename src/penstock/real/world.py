@@ -27,7 +27,8 @@ class RealWorld:
     """The loop, sockets, threads and directories of this machine."""
 
     def __init__(self, loop: Loop | None = None, *, group_access: bool = False) -> None:
-        """With `group_access` the group of this user may read new files."""
+        """Make the parts of a world on one loop. `group_access` lets the group of this user read
+        new files."""
         self.loop = loop or Loop()
         self.clock = self.loop
         self.timers = self.loop

@@ -60,8 +60,9 @@ class Retrying:
         stop_timeout_s: float = STOP_SECONDS,
         clock: RetryClock | None = None,
     ) -> None:
-        """`in_flight_max` bounds the records that are read and not committed. While records take
-        long, up to three times as many are in flight, so that other partitions continue."""
+        """Prepare a consumer of `group`; `run` starts it. `in_flight_max` bounds the records that
+        are read and not committed. While records take long, three times as many may be in flight,
+        so that other partitions continue."""
         if in_flight_max < 1:
             raise ValueError("at least one record has to be in flight")
         given = dict(settings or {})

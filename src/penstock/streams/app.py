@@ -172,7 +172,7 @@ class Streams:
 
     @property
     def grace_ms(self) -> int:
-        """The largest grace of all windows and joins of the application."""
+        """Return the largest grace of all windows and joins of the application; 0 without any."""
         ends: list[TopologyNode] = [*self._builder.sinks, *self._builder.ends]
         found = [grace_of(each) for end in ends for each in _everything(end)]
         return max((each for each in found if each is not None), default=0)

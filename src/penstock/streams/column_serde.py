@@ -23,7 +23,7 @@ class ColumnSerde(Protocol):
 
     @property
     def can_fail(self) -> bool:
-        """Whether some bytes are invalid."""
+        """Return whether some bytes are invalid in this format."""
 
     def parse(self, raw: Column) -> Column:
         """Return the costly part of decoding, which Spark runs once per record."""

@@ -206,12 +206,12 @@ class Context:
 
     @property
     def watermark(self) -> datetime:
-        """The watermark: no older record will come."""
+        """Return the watermark; no older record will come."""
         return _time(self._times.getCurrentWatermarkInMs())
 
     @property
     def now(self) -> datetime:
-        """The start of this micro-batch, by the wall clock."""
+        """Return the start of this micro-batch by the wall clock."""
         return _time(self._times.getCurrentProcessingTimeInMs())
 
     def set_timer(self, at: datetime | int) -> None:

@@ -73,7 +73,7 @@ class Query:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that the query writes."""
+        """Return the topics that the query writes, each once."""
         return list(dict.fromkeys(path.sink.topic for path in self.paths))
 
     def writer_of(self, node: Internal) -> "Query":

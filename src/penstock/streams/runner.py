@@ -83,7 +83,7 @@ class RunningStreams:
 
     @property
     def queries(self) -> dict[str, StreamingQuery]:
-        """Spark's own objects, by the names of describe()."""
+        """Return Spark's query objects, by the names that describe() shows."""
         return dict(self._queries)
 
     def progress(self) -> list[QueryProgress]:

@@ -185,7 +185,7 @@ def _processed_value(row: Row) -> Any:
 
 
 def _lone(value: Row) -> Any:
-    """Return a state that is no structure from its single column."""
+    """Return a stored state: the single column `value`, or else the whole structure."""
     return value[0] if len(value) == 1 and value.__fields__ == ["value"] else _plain(value)
 
 

@@ -251,13 +251,15 @@ class Stream(BuiltNode):
     def left_join(
         self, other: "Stream | Table | GlobalTable", **options: Unpack[JoinOptions]
     ) -> "Stream":
-        """As join, with every record of this side; nulls without a partner."""
+        """Join as `join` does, and keep every record of this stream. Without a partner, the fields
+        of the other side are null."""
         return self._join(JoinKind.LEFT, other, **options)
 
     def outer_join(
         self, other: "Stream | Table | GlobalTable", **options: Unpack[JoinOptions]
     ) -> "Stream":
-        """As join, with every record of both streams."""
+        """Join as `join` does, and keep every record of both streams. Without a partner, the fields
+        of the other side are null."""
         return self._join(JoinKind.OUTER, other, **options)
 
     def _join(

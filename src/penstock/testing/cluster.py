@@ -227,7 +227,7 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """host:port for clients."""
+        """Return `host:port` for clients."""
         host, port = self.address
         return f"{host}:{port}"
 
@@ -237,24 +237,24 @@ class Cluster:
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """The address of each listener, by its name."""
+        """Return the address of each listener, by its name."""
         return self._running(None).addresses
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """The numbers of the nodes, once they have been started."""
+        """Return the ids of the nodes, once they have been started."""
         return tuple(self._nodes)
 
     @property
     def metrics_url(self) -> str:
-        """The URL of the metrics, if `metrics.listener` is set; port 0 picks a free one."""
+        """Return the URL of the metrics. Set `metrics.listener` first; port 0 picks a free one."""
         address = self._running(None).metrics_address
         assert address is not None, "metrics.listener was not set"
         return f"http://{address}/metrics"
 
     @property
     def data(self) -> str:
-        """The directory with the data; only a name if the data is in memory."""
+        """Return the directory with the data; only a name if the data is in memory."""
         return self._root()
 
     def create_topic(
@@ -339,7 +339,7 @@ class Cluster:
 
     @property
     def broker(self) -> "Broker":
-        """The broker of the node; its loop runs on another thread."""
+        """Return the broker of the node; its loop runs on another thread."""
         return self._embedded("broker").broker
 
     def call(self, function: Callable[[], T]) -> T:

@@ -24,7 +24,7 @@ class Difference:
 
     @property
     def may_still_come(self) -> bool:
-        """Whether more records could resolve it."""
+        """Return whether more records could resolve the difference."""
         return bool(self.missing)
 
     def __str__(self) -> str:

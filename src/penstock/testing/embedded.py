@@ -84,7 +84,7 @@ class EmbeddedNode:
 
     @property
     def running(self) -> bool:
-        """Whether the node was started and not stopped; it may have failed meanwhile."""
+        """Return whether the node was started and not stopped. A failed node counts as running."""
         return self._thread is not None
 
     @property

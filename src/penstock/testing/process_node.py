@@ -123,7 +123,7 @@ class ProcessNode:
 
     @property
     def running(self) -> bool:
-        """Whether the node was started and not stopped; it may have failed meanwhile."""
+        """Return whether the node was started and not stopped. A failed node counts as running."""
         return self._life is not None
 
     @property

@@ -211,7 +211,7 @@ class FetchSessions:
         draw_id: Callable[[], int],
         begin: Callable[[Work], None],
     ) -> None:
-        """`begin` runs work that may take longer than a turn."""
+        """Make room for `slots` sessions. `begin` runs work that may take longer than a turn."""
         self._begin = begin
         self._slots = slots
         self._eviction_ms = eviction_ms

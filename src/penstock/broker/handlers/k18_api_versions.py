@@ -75,7 +75,8 @@ def _features(broker: "Broker", response: ApiVersionsResponse, version: int) -> 
 
 
 def _finalized(broker: "Broker") -> list[tuple[str, int]]:
-    """The levels in force. The quorum's own is kept beside the others, by the quorum."""
+    """Return the finalized feature levels. The quorum keeps its own level, kraft.version, beside
+    the others."""
     levels = list(broker.image.features.items())
     kraft_version = broker.metadata.describe().kraft_version
     return [*levels, (KRAFT_VERSION, kraft_version)] if kraft_version else levels

@@ -30,7 +30,8 @@ def remove_parts_now(disk: Disk, directory: str) -> None:
 
 
 def read_snapshot(disk: Disk, path: str, snapshot_id: MetadataSnapshotId) -> Snapshot:
-    """Return one snapshot. QuorumFilesCorrupt if the file is not whole. Waits for the disk."""
+    """Return one snapshot; raise QuorumFilesCorrupt if the file is not whole. Waits for the
+    disk."""
     try:
         return parse_snapshot(read_whole(disk, path) or b"", snapshot_id)
     except Malformed as error:

@@ -59,7 +59,7 @@ class NodeMetricsPort:
         self._server = HttpServer(world.network, world.clock, world.timers, routes, urgent)
 
     def listen(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; return the address. OSError if the address cannot be used."""
+        """Listen and return the address; raise OSError if the address cannot be used."""
         return self._server.listen(host, port)
 
     def close(self) -> None:

@@ -97,7 +97,8 @@ class MetricsSnapshot:
     def __init__(
         self, broker: "Broker", idleness: LoopIdle, by_partition: Collection[str] = ()
     ) -> None:
-        """`by_partition` names the topics whose partitions get series of their own."""
+        """Take process figures and directories now. Partitions of the topics in `by_partition` get
+        series of their own."""
         self.broker = broker
         self.vitals: ProcessStats = broker.world.process_stats()
         self.wall_ms = broker.world.clock.wall_ms()

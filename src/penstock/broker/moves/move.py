@@ -60,7 +60,8 @@ class ReplicaMove:
         target: "LogDirectory",
         leftovers: Sequence[str] = (),
     ) -> None:
-        """`leftovers` are directories of the same request from before the node was started."""
+        """Prepare a move to `target`. `leftovers` names future replicas of the same move from
+        before a restart."""
         self._moves = moves
         self._broker = broker
         self.partition = partition

@@ -189,7 +189,8 @@ class BrokerConnection:
         self._maybe_resume()
 
     def _keep(self, rest: memoryview) -> None:
-        """Wait for the rest of a frame, in a buffer of its own."""
+        """Copy the start of an incomplete frame to a buffer, where the rest will follow. Reject a
+        frame of an invalid size."""
         if len(rest) < 4:
             self._head = bytes(rest)
             self.listener.received_bytes -= len(rest)  # they come again with what follows

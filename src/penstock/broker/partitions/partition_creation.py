@@ -149,8 +149,8 @@ class PartitionCreation:
             self._world.timers.soon(self._begin)
 
     def _announce_new(self) -> None:
-        """Announce partitions whose names are free. After a loss of power, a directory without an
-        owner must not be taken for that of the next partition of the name."""
+        """Announce partitions whose names are free. After a loss of power, the next start then
+        knows the owner of each directory."""
         wanted, self._new = self._new, []
         for each in wanted:
             if each.name in self._stalled:

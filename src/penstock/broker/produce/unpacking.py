@@ -79,7 +79,7 @@ class Unpacking:
         self._bytes_at_once = 0
 
     def later(self, step: Callable[[], None]) -> None:
-        """Call between turns, behind other steps; the call must be short and must not raise."""
+        """Queue a step, which runs between turns. A step is short and does not raise."""
         self._steps.append(step)
         if not self._steps_due:
             self._steps_due = True

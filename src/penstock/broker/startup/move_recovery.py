@@ -341,7 +341,7 @@ class _MoveResolver:
         return True
 
     def _path(self, directory_id: str) -> str:
-        """Of a directory that cannot be read."""
+        """Return the path and the id of a directory that cannot be read."""
         paths = self._broker.replicas.placements.paths
         known = (path for each, path in paths.items() if id_to_text(each) == directory_id)
         return f"{next(known, 'a directory')} (directory.id {directory_id})"

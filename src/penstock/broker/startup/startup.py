@@ -136,7 +136,7 @@ def load_partitions(broker: "StartupBroker") -> Iterator[None]:
     """Open all partitions and create missing ones; yield after each partition. Waits for the disks,
     before clients are served. Between two steps the node can report its progress.
 
-    TooManyFiles if the directories cannot be read at all.
+    Raise TooManyFiles if the directories cannot be read at all.
     """
     replicas = broker.replicas
     replicas.placements.load()

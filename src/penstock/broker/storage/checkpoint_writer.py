@@ -54,7 +54,8 @@ class Checkpointer:
         cleaned: CleanedOffsets,
         metadata_durable_to: Callable[[], int],
     ) -> None:
-        """`metadata_durable_to` returns the end of the metadata log that is synced."""
+        """Keep the sources of offsets. `metadata_durable_to` returns the end of the synced metadata
+        log."""
         self._replicas = replicas
         self._cleaned = cleaned
         self._metadata_durable_to = metadata_durable_to

@@ -116,8 +116,8 @@ class DiskReserve:
         reserve_bytes: Callable[[], int],
         filled: Callable[["LogDirectory"], None],
     ) -> None:
-        """`reserve_bytes` returns log.disk.reserve.bytes as of now. `filled` is called at each look
-        that finds the reserve of a directory reached."""
+        """Prepare a check per directory. `reserve_bytes` returns the present
+        log.disk.reserve.bytes. Each check that finds a reserve reached calls `filled`."""
         self._looks = [_ReserveCheck(world, each, reserve_bytes, filled) for each in directories]
 
     def start(self) -> None:

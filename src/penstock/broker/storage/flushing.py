@@ -24,7 +24,7 @@ class FlushScheduler:
     def __init__(
         self, clock: "Clock", timers: "Timers", touch: Callable[[], None], interval_ms: int
     ) -> None:
-        """`touch` has the end of the turn begin a round of syncs."""
+        """Make an empty schedule. `touch` asks for a round of syncs at the end of the turn."""
         self._clock = clock
         self._timers = timers
         self._touch = touch

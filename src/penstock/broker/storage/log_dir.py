@@ -51,7 +51,8 @@ class LogDirectory:
         touch: Callable[[], None],
         failed: DiskFailed | None = None,
     ) -> None:
-        """`failed` is the reason for a directory that is offline from the start."""
+        """Make a directory without partitions. `failed` is the reason if the directory is offline
+        from the start."""
         self.disk = disk
         self.directory_id = directory_id
         self.waits_for_sync = waits_for_sync

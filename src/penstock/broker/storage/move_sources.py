@@ -48,7 +48,8 @@ class MoveSources:
         is_stopping: Callable[[], bool],
         stall: Callable[[str], None],
     ) -> None:
-        """`stall` gets the name of a deleted partition that stays in use for long."""
+        """Make an empty list of sources. `stall` gets the name of a deleted partition that stays in
+        use for long."""
         self._world = world
         self._placements = placements
         self._remove_later = remove_later

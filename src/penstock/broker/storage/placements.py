@@ -94,7 +94,7 @@ class Placements:
         timers: Timers,
         content: Callable[[], bytes],
     ) -> None:
-        """`content` returns the present content of the file."""
+        """Prepare the file without a write. `content` returns its present content."""
         self._disk = disk
         self._clock = clock
         self._timers = timers
@@ -350,7 +350,7 @@ def parse_sizes(text: str) -> Sizes:
 
 
 def parse_placements(data: bytes) -> PlacementsFile:
-    """Return the content of the file. ValueError if it is damaged."""
+    """Return the content of the file; raise ValueError if the file is damaged."""
     version, *lines = data.decode().split("\n")
     if version != _VERSION or not lines or lines[-1]:
         raise ValueError("it is cut short, or of another version")

@@ -15,9 +15,11 @@ def deleted_name(partition: TopicPartition, entropy: Entropy) -> str:
 
 
 def rename_deleted(disk: Disk, name: str, topic_id: bytes, aside: str, *, again: bool) -> bool:
-    """Rename the directory `name` of this topic to `aside`; `again` after an attempt with the same
-    `aside`. Return True when the new name is durable, False if `name` belongs to another topic.
-    FileLost if there is no such directory. Waits for the disk."""
+    """Rename the directory `name` of this topic to `aside`, and wait for the disk.
+
+    Return True when the new name is durable, False if `name` belongs to another topic. Raise
+    FileLost if there is no such directory. `again` follows an attempt with the same `aside`.
+    """
     if again and disk.exists(aside):
         disk.sync_everything_now()  # takes no room
         return True

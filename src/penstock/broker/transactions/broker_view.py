@@ -23,7 +23,7 @@ class TransactionCoordinators(Protocol):
     def groups(self) -> "Mapping[int, Runtime[GroupCoordinator]]": ...
 
     def transaction_runtime(self, transactional_id: str) -> "Runtime[TransactionCoordinator]":
-        """Return the coordinator of an id. NotCoordinator if another node has it."""
+        """Return the coordinator of an id; raise NotCoordinator if another node has it."""
         ...
 
 

@@ -74,7 +74,7 @@ class MetricsPage(NamedTuple):
 
 
 def read_page(address: str, path: str) -> MetricsPage:
-    """Return a page of the metrics port; CommandFailed if nothing answers there."""
+    """Return a page of the metrics port; raise CommandFailed if nothing answers there."""
     host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
     if not host or not port.isdecimal():
         raise WrongUsage(f"--address {address}: must be HOST:PORT")

@@ -191,7 +191,7 @@ def consume(
 
 
 def _matching(access: Access, pattern: str) -> tuple[str, ...]:
-    """Return the topics that match; CommandFailed if none does."""
+    """Return the topics that match; raise CommandFailed if none does."""
     with connect(access) as admin:
         there = [each.name for each in admin.list_topics() if not each.internal]
     found = matching(pattern, there, "--pattern")

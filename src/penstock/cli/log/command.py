@@ -53,7 +53,7 @@ def status(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Again every second.")] = False,
 ) -> None:
-    """Where the long duties of a node are: cleaning, deletion, recovery, moves."""
+    """Show the progress of a node's long tasks: cleaning, deletion, recovery, moves."""
     options: Options = context.obj
     meant = None
     # A variable names the usual cluster; only a typed address is checked against --address.

@@ -29,7 +29,8 @@ class ProduceProgress:
         sizes_bytes: Sequence[int | None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`sizes_bytes` has the size of each input; None if the size is not known."""
+        """Begin at zero bytes. `sizes_bytes` has the size of each input; None if the size is not
+        known."""
         self._stream = BarredStream(stream)
         self._drawing = stream.isatty()
         known = [each for each in sizes_bytes if each is not None]

@@ -65,7 +65,7 @@ class RecoveryBar:
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`say` gets a line every SAY_SECONDS outside of a terminal."""
+        """Prepare a bar. Outside of a terminal, `say` gets a line every SAY_SECONDS instead."""
         self._stream = stream
         self._say = say
         self._clock = clock

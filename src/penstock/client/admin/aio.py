@@ -87,7 +87,7 @@ class Admin(AioPart[blocking.Admin]):
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """The brokers of the last metadata response."""
+        """Return the brokers of the last metadata response."""
         return self._blocking.brokers
 
     describe_cluster = awaited(blocking.Admin.describe_cluster)

@@ -161,56 +161,56 @@ class Admin:
 
     @cached_property
     def reassignments(self) -> "Reassignments":
-        """Partitions that move to other brokers."""
+        """Return the calls that move partitions to other brokers."""
         from penstock.client.admin.reassignments import Reassignments
 
         return Reassignments(self._routes, self._timeout_ms)
 
     @cached_property
     def log_dirs(self) -> "LogDirs":
-        """Log directories of brokers, and their replicas."""
+        """Return the calls for log directories of brokers and their replicas."""
         from penstock.client.admin.log_dirs import LogDirs
 
         return LogDirs(self._routes, self._timeout_ms)
 
     @cached_property
     def quorum(self) -> "MetadataQuorum":
-        """The metadata quorum."""
+        """Return the calls for the metadata quorum."""
         from penstock.client.admin.quorum import MetadataQuorum
 
         return MetadataQuorum(self._routes, self._timeout_ms)
 
     @cached_property
     def features(self) -> "Features":
-        """Levels of the cluster's features."""
+        """Return the calls for the levels of the cluster's features."""
         from penstock.client.admin.features import Features
 
         return Features(self._routes, self._timeout_ms)
 
     @cached_property
     def acls(self) -> "Acls":
-        """Access control lists."""
+        """Return the calls for access control lists."""
         from penstock.client.admin.acls import Acls
 
         return Acls(self._routes, self._timeout_ms)
 
     @cached_property
     def quotas(self) -> "Quotas":
-        """Limits on what clients may use."""
+        """Return the calls for quotas of clients."""
         from penstock.client.admin.quotas import Quotas
 
         return Quotas(self._routes, self._timeout_ms)
 
     @cached_property
     def scram(self) -> "ScramCredentials":
-        """SCRAM credentials of users."""
+        """Return the calls for SCRAM credentials of users."""
         from penstock.client.admin.scram_credentials import ScramCredentials
 
         return ScramCredentials(self._routes, self._timeout_ms)
 
     @cached_property
     def tokens(self) -> "DelegationTokens":
-        """Delegation tokens."""
+        """Return the calls for delegation tokens."""
         from penstock.client.admin.delegation_tokens import DelegationTokens
 
         return DelegationTokens(self._routes, self._timeout_ms)
@@ -228,7 +228,7 @@ class Admin:
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """The brokers of the last metadata response."""
+        """Return the brokers of the last metadata response."""
         return self._nodes.brokers
 
     @limited

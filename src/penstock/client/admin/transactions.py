@@ -61,8 +61,8 @@ class Transactions(AdminPart):
     def describe(
         self, transactional_ids: Sequence[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
-        """Return each transactional id; TransactionalIdNotFound if its coordinator does not know
-        it."""
+        """Return the present or last transaction of each id. An id unknown to its coordinator gets
+        TransactionalIdNotFound."""
         return self._routes.of_coordinators(
             KeyType.TRANSACTION, transactional_ids, _ask_descriptions
         )

@@ -42,7 +42,8 @@ class Nodes:
         security: Security | None = None,
         connect: Callable[[str, int], Connection] | None = None,
     ) -> None:
-        """`connect` opens connections of another class."""
+        """Keep the bootstrap addresses and open no connection yet. `connect` replaces the function
+        that opens one."""
         self._bootstrap = parse_bootstrap(bootstrap)
         self._open_one = connect or (
             lambda host, port: Connection(

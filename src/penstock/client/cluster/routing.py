@@ -76,7 +76,8 @@ class Routes:
         raise NotController("no controller was found; the cluster may be without a quorum")
 
     def of_controller_as_one(self, ask: Callable[[Connection], R | KafkaError]) -> R:
-        """As of_controller, for a request that succeeds or fails as a whole."""
+        """Return the controller's answer to a request that succeeds or fails as a whole. Raise the
+        answer if it is a KafkaError."""
         answer = self.of_controller([""], lambda connection: {"": ask(connection)})[""]
         if isinstance(answer, KafkaError):
             raise answer

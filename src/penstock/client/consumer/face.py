@@ -17,7 +17,7 @@ class ConsumerFace(Generic[ReadKey, ReadValue]):
     def __init__(
         self, core: ConsumerCore[ReadKey, ReadValue], caller: Callable[[], object]
     ) -> None:
-        """`caller` returns the task or thread that runs now."""
+        """Keep the core. `caller` returns the task or thread that runs now."""
         self._core = core
         self._caller = caller
         self.namespace: Namespace = core.config.namespace
@@ -45,7 +45,7 @@ class ConsumerFace(Generic[ReadKey, ReadValue]):
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that this consumer reads now."""
+        """Return the partitions that this consumer reads now, with names inside its namespace."""
         self._core.engine.check()
         return tuple(
             self._core.config.without_namespace(place) for place in self._core.shared.places

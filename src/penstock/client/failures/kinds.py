@@ -30,7 +30,7 @@ class ClientError(Exception):
 
     @property
     def what(self) -> str:
-        """The event, without the next step."""
+        """Return the event without the next step."""
         return str(self.args[0]) if self.args and self.args[0] else type(self).summary()
 
     @classmethod

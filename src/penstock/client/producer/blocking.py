@@ -199,11 +199,12 @@ class Producer(Generic[SentKey, SentValue]):
     ) -> BatchDelivered:
         """Send many records: values, pairs of key and value, or OutRecords.
 
-        Ends when all are delivered; raises BatchFailed, with the error of each record that was not,
-        when some are not. Each waits for room for at most max.block.ms, and is delivered or has
-        failed within delivery.timeout.ms. TimedOut if all of that takes longer than `timeout_s`:
-        then what is under way stays so, and the next flush(), or close(), raises what was not
-        delivered.
+        Return when all are delivered. Otherwise raise BatchFailed, with the error of each record
+        that was not delivered. Each record waits at most max.block.ms for room, and then has
+        delivery.timeout.ms to be delivered or fail.
+
+        Raise TimedOut if the batch takes longer than `timeout_s`. Records in flight stay in flight
+        then, and the next flush() or close() raises their failures.
         """
         core = self._usable()
         core.check_reports()
@@ -244,17 +245,17 @@ class Producer(Generic[SentKey, SentValue]):
     def partitions_of(
         self, topic: str, *, timeout_s: float | None = None
     ) -> list[ProducerPartition]:
-        """The topic's partitions, asked of the cluster."""
+        """Ask the cluster for the topic's partitions and return them."""
         core = self._usable(outside=True)
         return core.partitions_of(topic, core.block_s if timeout_s is None else timeout_s)
 
     # -- transactions
 
     def transaction(self, *, timeout_s: float | None = None) -> Transaction:
-        """`with producer.transaction():` commits at its end, aborts on an exception.
+        """Return a transaction for `with`: its end commits, an exception aborts.
 
-        One is open at a time: a second, of another thread, waits for the first. The time is that of
-        each step (waiting and beginning; ending); max.block.ms unless told.
+        One transaction is open at a time: a second, of another thread, waits for the first. The
+        time limits each step: waiting and beginning, then ending. The default is max.block.ms.
         """
         return Transaction(self._transactions, self.flush, timeout_s)
 

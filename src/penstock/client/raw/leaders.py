@@ -47,8 +47,8 @@ class Leaders:
         return self._topic_ids.get(topic, ZERO_ID)
 
     def find(self, partition: TopicPartition) -> KnownLeader | KafkaError:
-        """Return the leader, or the reason why there is none. Raise TopicRecreated for another
-        topic of that name."""
+        """Return the leader, or the reason why there is none. Raise TopicRecreated if the name
+        belongs to another topic now."""
         topic = self._topics.get(partition.topic)
         if topic is None:
             return UnknownTopicOrPartition("it has not been asked about yet")

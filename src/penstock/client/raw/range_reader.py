@@ -75,8 +75,11 @@ class RangeReader:
         next_offset: Callable[[memoryview], tuple[int, int] | None] = next_offset,
         patience: Patience | None = None,
     ) -> None:
-        """`next_offset` gets received records and returns the offset after the last whole batch and
-        the bytes of all whole batches; None without a whole batch."""
+        """Prepare to read `ranges` from their leaders.
+
+        `next_offset` gets received records. Its result is the offset after the last whole batch,
+        and the bytes of all whole batches. Without a whole batch the result is None.
+        """
         self._nodes = nodes
         self._leaders = Leaders(nodes, topic_ids)
         self._committed_only = committed_only

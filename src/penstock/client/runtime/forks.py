@@ -26,7 +26,7 @@ def register(client: Forked) -> None:
 
 
 def leave_alone(handle: object) -> None:
-    """Never free this object, not even at the interpreter's end."""
+    """Keep this object allocated for good, even at the interpreter's end."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
 
 

@@ -151,23 +151,23 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection was closed, or has failed."""
+        """Return whether the connection was closed or has failed."""
         return self._link.closed
 
     @property
     def expired(self) -> bool:
-        """Whether the authentication is about to expire: requests in flight may finish, none should
-        start."""
+        """Return whether the authentication is about to expire. Requests in flight may finish then;
+        new requests need another connection."""
         return self._expires_at is not None and time.monotonic() >= self._expires_at
 
     @property
     def under_way(self) -> int:
-        """The number of requests in flight."""
+        """Return the number of requests in flight."""
         return len(self._waiting)
 
     @property
     def link(self) -> TransportSocket:
-        """The socket, for a wait on several connections."""
+        """Return the socket, for a wait on several connections."""
         return self._link
 
     def version_for(self, message: object) -> int:
@@ -218,7 +218,8 @@ class Connection:
         return self._expect(key, version, correlation_id)
 
     def tell_parts(self, key: int, version: int, body: Sequence[Buffer]) -> None:
-        """As begin_parts, for the one request without a response: Produce with acks=0."""
+        """Send a ready body in parts, and expect no response. Produce with acks=0 is the only such
+        request."""
         self._send(key, self._framed(key, version, self._next_correlation_id(), body))
 
     def finish(self, pending: PendingResponse, expect: type[R]) -> R:

@@ -81,7 +81,7 @@ SEARCH_TIMER, DELETION_TIMER = "offset-search", "offset-deletion"
 
 @dataclass(frozen=True, slots=True)
 class CheckOffsets:
-    """The time has come to look for expired offsets."""
+    """The event of the timer that looks for expired offsets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The timers of groups: their names, and the events that come when they expire.
 
-An event counts if it is the very one that is expected under its name. A timer that was replaced or
-cancelled may still expire while that decision waits for the disk.
+An event counts only while its name expects this very event. The decision to replace or cancel a
+timer waits for the disk, and the timer may expire meanwhile.
 """
 
 from dataclasses import dataclass

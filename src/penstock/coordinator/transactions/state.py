@@ -265,7 +265,8 @@ class TransactionStore:
         return list(self._known)
 
     def find(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return what is known of an id. UnknownServerError if it was set aside."""
+        """Return the metadata of an id, if known; raise UnknownServerError if the id was set
+        aside."""
         if transactional_id in self._set_aside:
             raise UnknownServerError(
                 f"{transactional_id!r} was set aside: {self._set_aside[transactional_id]}. Use "

@@ -76,8 +76,8 @@ class Slots:
         return len(self._used_by) - 1
 
     def abandon(self, ordinal: int) -> None:
-        """Never use an id again. Its unanswered InitProducerId may still arrive, however late, and
-        would abort the open transaction."""
+        """Exclude an id from further use. Its unanswered InitProducerId may reach the cluster late,
+        and would abort the open transaction."""
         self._used_by[ordinal] = None
 
 

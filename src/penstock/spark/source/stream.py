@@ -1,7 +1,7 @@
 """The source of a streaming query: the driver plans, tasks read.
 
-Spark keeps one such object in a Python process of its own while the query runs, and sends copies of
-it to the tasks; a copy has no connection and no memory of earlier batches.
+While the query runs, Spark keeps one such object in a Python process of its own. Tasks get copies,
+which have no connection and no memory of earlier batches.
 """
 
 import time

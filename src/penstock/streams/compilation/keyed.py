@@ -205,7 +205,8 @@ class UserProcessor(StatefulProcessor):
         given: DataType,
         value: DataType,
     ) -> None:
-        """`before` makes its arguments: keys and values of the type `given`."""
+        """Pack a processor for Spark's workers. `before` makes its arguments from keys and from
+        values of the type `given`."""
         self._shipped = Shipped((processor, before.make_key, before.make_value))
         self._given, self._type = given, value
 

@@ -46,7 +46,7 @@ class Inputs(Protocol):
 
     @property
     def has_ticks(self) -> bool:
-        """Whether there are rows of partition -1, which only move event time."""
+        """Return whether streams have rows of partition -1, which only move event time."""
 
     def stream(self, node: SourceNode | Internal, columns: tuple[str, ...]) -> DataFrame: ...
 

@@ -35,7 +35,7 @@ class Report:
 
     @property
     def text(self) -> str:
-        """The result for people: the evidence, and the anomalies."""
+        """Return the result as text for people: the evidence, then the anomalies."""
         lines = [
             f"{self.acknowledged} sends were acknowledged, {self.seen} were seen, "
             f"{self.unread} were not read",

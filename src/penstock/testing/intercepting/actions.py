@@ -82,7 +82,7 @@ class InterceptedRequest(Generic[M]):
     )
 
     def __init__(self, frame: bytes, node: int, client_address: tuple[str, int]) -> None:
-        """`frame` is without its size."""
+        """Parse the header of `frame`, which comes without its size."""
         header = parse_request_header(frame)
         self.api_key = header.api_key
         self.version = header.api_version
@@ -95,7 +95,7 @@ class InterceptedRequest(Generic[M]):
 
     @property
     def api(self) -> str:
-        """The name of the API in Kafka's spelling, e.g. ListOffsets."""
+        """Return the name of the API in Kafka's spelling, e.g. ListOffsets."""
         return APIS[self.api_key].name
 
     @property

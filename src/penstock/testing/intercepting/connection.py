@@ -33,7 +33,7 @@ _HEAD = Struct(">ihhi")
 
 
 def tapped(taps: Taps) -> "Callable[[BrokerListener, Peer, float], BrokerConnection]":
-    """What a listener makes its connections with."""
+    """Return the function with which a listener makes connections that pass through `taps`."""
 
     def connect(listener: "BrokerListener", peer: Peer, now_ms: float) -> BrokerConnection:
         return TappedConnection(taps, listener, peer, now_ms)

@@ -44,7 +44,7 @@ class Interception:
 
     @property
     def count(self) -> int:
-        """The number of requests that did not pass so far."""
+        """Return the number of requests that did not pass so far."""
         return self._count
 
     @property

@@ -552,8 +552,9 @@ class SimAdmin(SimClient):
         passing: int = 5,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """`lasting` topics are made first, with so many partitions; of the `passing` other topics
-        some are deleted and made again under the same name. All get these `configs`."""
+        """Prepare a client that creates the `lasting` topics first, each with its number of
+        partitions. Then `passing` steps create or delete other topics under few names. New topics
+        get `configs`."""
         super().__init__(simulation, name, node)
         self._ledger = ledger
         self._lasting = deque(lasting)

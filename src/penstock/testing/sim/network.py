@@ -89,7 +89,7 @@ class SimPeer:
         other.expect()
 
     def _push_into_void(self) -> None:
-        """Hear a reset from the other host, if a machine there can answer."""
+        """Drop this connection, as after a reset, if the other host is reachable."""
         if self._network.reaches(self.host, self.address[0]):
             self._simulation.schedule(0.0, self.world, self.drop, "broken")
 

@@ -56,7 +56,7 @@ class ScriptedClient(SimClient):
         node: tuple[str, int],
         overheard: "Callable[[ScriptedClient, Ask], None] | None" = None,
     ) -> None:
-        """`overheard` receives every request before it is sent."""
+        """Make a client without a script. `overheard` receives every request before it is sent."""
         super().__init__(simulation, name, node)
         self.finished = False
         self.dead = False

@@ -59,8 +59,8 @@ class TransactionApiVersions(NamedTuple):
 
     @property
     def new_protocol(self) -> bool:
-        """Whether transactions v2 apply: partitions join by themselves, and every end bumps the
-        epoch."""
+        """Return whether transactions v2 apply: partitions join by themselves, and every end bumps
+        the epoch."""
         return self.end >= 5
 
     @classmethod
@@ -112,8 +112,8 @@ class TransactionalProducer:
 
     @property
     def needs_epoch(self) -> bool:
-        """Whether a write was rejected. In the old protocol an abort keeps the epoch, and a late
-        copy of that write could join the next transaction."""
+        """Return whether a write may have failed. In the old protocol an abort keeps the epoch: a
+        late copy of that write could join the next transaction."""
         return self._doubts
 
     @property
@@ -122,7 +122,7 @@ class TransactionalProducer:
 
     @property
     def topic_partitions(self) -> list[TopicPartition]:
-        """The partitions that the transaction has written to, without offsets."""
+        """Return the partitions that the transaction has written to, without groups."""
         return sorted(each for each in self._added if isinstance(each, TopicPartition))
 
     @property
@@ -131,7 +131,7 @@ class TransactionalProducer:
 
     @property
     def is_open(self) -> bool:
-        """Whether the transaction has, or may have, written something."""
+        """Return whether the transaction has, or may have, written something."""
         return bool(self._added)
 
     def begin_life(self, *, goes_on: bool) -> Script[None]:

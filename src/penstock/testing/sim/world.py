@@ -159,9 +159,12 @@ class SimWorld:
         read_cost_ms: float = 0.0,
         clock_rate: float = 1.0,
     ) -> None:
-        """`disks` are those of an earlier process; `read_cost_ms` is the cost of reading the clock,
-        which simulates a slow machine. A clock with a rate above one is fast. `skew_ms` may change
-        at any time: the wall clock jumps."""
+        """Make the world of one simulated node.
+
+        `disks` are those of an earlier process. `read_cost_ms` is the cost of reading the clock, as
+        on a slow host. A clock with a `clock_rate` above one is fast. `skew_ms` may change at any
+        time: the wall clock jumps.
+        """
         if isinstance(simulation, int):
             simulation = Simulation(simulation)
         self.simulation = simulation

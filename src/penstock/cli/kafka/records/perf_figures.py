@@ -105,7 +105,7 @@ _TOKEN = re.compile(r"'([^']*)'|([A-Za-z])\2*|[^A-Za-z']")
 
 
 class DateFormat:
-    """Formats a time by a pattern of java.text.SimpleDateFormat."""
+    """A format of times by a pattern of java.text.SimpleDateFormat."""
 
     def __init__(self, pattern: str) -> None:
         self._parts: list[str] = []

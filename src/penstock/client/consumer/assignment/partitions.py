@@ -264,7 +264,7 @@ class Partitions:
 
     @property
     def paused(self) -> list[PartitionKey]:
-        """The partitions that the application has paused."""
+        """Return the assigned partitions that the application has paused."""
         return [each for each in self._shared.places if each in self._paused]
 
     def hold(self) -> None:

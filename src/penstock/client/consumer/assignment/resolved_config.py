@@ -203,8 +203,11 @@ def resolve_config(
 
 
 def _readers_poll(rdkafka: Mapping[str, Any], callbacks: Callbacks, *, manual_finish: bool) -> bool:
-    """Return whether a poll on a reader's thread cannot block: no callbacks, no manual finish, and
-    the classic protocol, where partitions may be assigned after the callback."""
+    """Return whether a poll on a reader's thread cannot block.
+
+    Callbacks, manual finish and the consumer protocol rule that out. Only the classic protocol may
+    assign partitions after its callback.
+    """
     told = callbacks != Callbacks() or any(map(callable, rdkafka.values()))
     return not (told or manual_finish or _is_newer_protocol(rdkafka))
 

@@ -24,7 +24,7 @@ class AppAdapter(Protocol):
     """Called from the polling thread."""
 
     def is_working(self, work: InFlight[Fetched]) -> bool:
-        """Return whether a body may still finish these records."""
+        """Return whether a loop body may still finish these records."""
         ...
 
     def cancel(self, work: InFlight[Fetched]) -> None:

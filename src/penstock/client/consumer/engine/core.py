@@ -50,7 +50,7 @@ Committable = Record[Any, Any] | Records[Any, Any] | Mapping[TopicPartition, int
 
 
 class ConsumerCore(Generic[K, V]):
-    """One consumer without its face."""
+    """The part of one consumer that its asyncio and its blocking class share."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ConsumerCore(Generic[K, V]):
 
     @property
     def is_unclosed(self) -> bool:
-        """Whether the consumer runs and was never closed."""
+        """Return whether the consumer was started in this process and never closed."""
         return not self.closed and self.engine.started and not self.engine.forked_off
 
     def end(self, consumer: object, timeout_s: float, *, in_time: bool) -> None:

@@ -215,7 +215,7 @@ class ConsumerEngine:
 
     @property
     def _reader_polls(self) -> bool:
-        """Whether a reader polls often enough, and no thread needs this one."""
+        """Return whether a reader polls often enough, so that the polling thread may rest."""
         needed = self.shared.is_awaited or self.committer.expects_answers
         return self.shared.ownership.has_reader and not needed
 
@@ -481,7 +481,8 @@ class ConsumerEngine:
 
     @property
     def unreachable(self) -> str:
-        """The last failed connection; empty once the cluster has answered."""
+        """Return a sentence about the last failed connection; empty once the cluster has
+        answered."""
         return "" if self._probe.has_worked else self._dedup_logger.unreachable
 
     def _on_wrong_protocol(self, wrong: WrongProtocol) -> None:

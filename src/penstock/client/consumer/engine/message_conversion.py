@@ -84,7 +84,7 @@ class Records(Sequence[Record[K, V]]):
 
     @property
     def records(self) -> Sequence[Record[K, V]]:
-        """The records as a list."""
+        """Return the records as a new list."""
         return list(self)
 
     def values(self) -> "list[V | None]":

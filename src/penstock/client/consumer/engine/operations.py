@@ -67,7 +67,8 @@ class ConsumerOperations:
         polls: OutstandingPolls[Any],
         caller: Callable[[], object],
     ) -> None:
-        """`caller` returns the task or thread that runs now."""
+        """Keep the core and its outstanding polls. `caller` returns the task or thread that runs
+        now."""
         self._core = core
         self._config = core.config
         self._polls = polls
@@ -76,7 +77,7 @@ class ConsumerOperations:
     # -- subscriptions
 
     def read_first(self) -> OperationSteps[None]:
-        """Begin with the subscription of the constructor, if there is one."""
+        """Read from the subscription of the constructor, if there is one."""
         if self._core.first:
             yield from self._read_from(self._core.first, None)
 

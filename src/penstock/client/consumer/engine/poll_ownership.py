@@ -42,7 +42,8 @@ class PollOwnership:
 
     @property
     def has_reader(self) -> bool:
-        """Whether a reader polls often enough by itself."""
+        """Return whether a reader has come, and polled, within the patience of the polling
+        thread."""
         now = time.monotonic()
         return now < self.reader_came_at + READER_PATIENCE_S and (
             now < self.polled_at + POLL_PATIENCE_S

@@ -75,7 +75,7 @@ class SharedState:
 
     @property
     def places(self) -> list[PartitionKey]:
-        """The assigned partitions."""
+        """Return the assigned partitions."""
         with self.lock:
             return self.tracker.places
 
@@ -235,12 +235,12 @@ class SharedState:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a reader waits for records."""
+        """Return whether a reader waits for records."""
         return bool(self._waiters)
 
     @property
     def is_busy(self) -> bool:
-        """Whether only the polling thread may poll."""
+        """Return whether only the polling thread may poll."""
         return bool(
             not self._readers_poll
             or self._requests

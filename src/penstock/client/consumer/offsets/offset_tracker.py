@@ -175,7 +175,7 @@ class OffsetTracker(Generic[M]):
         return place in self._states
 
     def assign(self, starts: Mapping[PartitionKey, int | None]) -> None:
-        """Own these partitions from now on, from a start if known."""
+        """Track these partitions from now on, each from its start offset if known."""
         for place, start in starts.items():
             self._states[place] = _PartitionState(barrier=self._tickets, start=start, end=start)
             self._forget(place)
@@ -326,12 +326,12 @@ class OffsetTracker(Generic[M]):
 
     @property
     def has_in_flight(self) -> bool:
-        """Whether messages are in flight."""
+        """Return whether messages are in flight."""
         return bool(self._works)
 
     @property
     def in_flight(self) -> list[InFlight[M]]:
-        """The messages in flight, the oldest first."""
+        """Return the messages in flight, the oldest first."""
         return list(self._works.values())
 
     def revoked_in_flight(self, owner: object) -> InFlight[M] | None:

@@ -133,7 +133,7 @@ class DeliveryTracker:
 
     @property
     def open_count(self) -> int:
-        """The number of records and batches that are not settled."""
+        """Return the number of records and batches that are not settled."""
         return sum(window.sent - window.settled for window in self.windows)
 
     # -- after a poll

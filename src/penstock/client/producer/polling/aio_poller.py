@@ -93,7 +93,7 @@ class AioProducerCore(ProducerCore):
 
     @property
     def _home(self) -> asyncio.AbstractEventLoop:
-        """The loop of a producer that is in use."""
+        """Return the event loop that this producer is bound to since its first use."""
         assert self.loop is not None, "a producer in use is bound to a loop"
         return self.loop
 
@@ -220,7 +220,7 @@ class AioProducerCore(ProducerCore):
 
     @property
     def open_count(self) -> int:
-        """The number of records and batches in flight."""
+        """Return the number of records and batches in flight."""
         self._account(KEEP)
         return (
             self.handle.length + len(self.backlog)

@@ -68,7 +68,7 @@ class BlockingProducerCore(ProducerCore):
 
     @property
     def open_count(self) -> int:
-        """The number of records and batches in flight."""
+        """Return the number of records and batches in flight."""
         return self.handle.length if self.reports_errors_only else self.tracker.open_count
 
     def _close_hot_path(self) -> None:

@@ -149,7 +149,7 @@ class BatchSender:
 
     @property
     def over(self) -> bool:
-        """Whether all records are handed over."""
+        """Return whether every record was offered to librdkafka."""
         return self._position >= len(self._pieces)
 
     def step(self) -> bool:

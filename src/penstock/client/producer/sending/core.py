@@ -222,7 +222,7 @@ class ProducerCore(ABC):
 
     @property
     def fatal(self) -> Exception | None:
-        """The reason why this producer cannot be used any more."""
+        """Return the error after which this producer cannot be used any more; None without one."""
         return self.tracker.fatal
 
     @fatal.setter
@@ -335,24 +335,24 @@ class ProducerCore(ABC):
 
     @property
     def has_failures(self) -> bool:
-        """Whether failures have not been raised yet."""
+        """Return whether failures have not been raised yet."""
         return bool(self.tracker.posts_failed or self.tracker.unawaited)
 
     @property
     def is_busy(self) -> bool:
-        """Whether records or a transaction are in flight."""
+        """Return whether records or a transaction are in flight."""
         return bool(self.in_transaction or self.handle.length or self.tracker.open_count)
 
     # -- times
 
     @property
     def block_s(self) -> float:
-        """max.block.ms"""
+        """Return max.block.ms in seconds."""
         return self.settings.max_block_ms / 1000
 
     @property
     def settle_s(self) -> float:
-        """The time after which every record is delivered or has failed."""
+        """Return the seconds after which every record is delivered or has failed."""
         return (
             self.settings.delivery_timeout_ms + self.settings.max_block_ms
         ) / 1000 + MARGIN_SECONDS
@@ -425,7 +425,7 @@ class ProducerCore(ABC):
     @property
     @abstractmethod
     def open_count(self) -> int:
-        """The number of records and batches in flight."""
+        """Return the number of records and batches in flight."""
 
     def _because(self, failed: FailedRecord) -> FailedRecord:
         """Give records that librdkafka dropped at the end the reason of the end."""

@@ -51,7 +51,7 @@ class EncodedRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """An upper estimate."""
+        """Return an upper estimate of the record's size in a batch."""
         size = RECORD_OVERHEAD_BYTES
         size += 0 if self.value is None else len(self.value)
         size += 0 if self.key is None else len(self.key)
@@ -130,7 +130,7 @@ class RecordEncoder:
 
     @property
     def chooses(self) -> bool:
-        """Whether a Python partitioner chooses partitions."""
+        """Return whether a Python partitioner chooses partitions."""
         return self._own is not None
 
     def encode(

@@ -169,17 +169,18 @@ class RdkafkaProducerHandle:
 
     @property
     def has_answered(self) -> bool:
-        """Whether a broker has certainly answered."""
+        """Return whether a broker has certainly answered."""
         return self._has_answered or self.dedup_logger.knows_nodes
 
     @property
     def has_never_answered(self) -> bool:
-        """Whether librdkafka's last statistic shows no answer of any broker."""
+        """Return whether librdkafka's last statistic shows no answer of any broker."""
         return self._statistic_s > -math.inf and not self.has_answered
 
     @property
     def unreachable_sentence(self) -> str:
-        """The sentence about an address where nothing listens; empty once a broker has answered."""
+        """Return the sentence about an address where nothing listens; empty once a broker has
+        answered."""
         return self.dedup_logger.unreachable if self.has_never_answered else ""
 
     def await_no_answer(self, seconds: float, *, unless: Callable[[], bool]) -> bool:
@@ -231,7 +232,7 @@ class RdkafkaProducerHandle:
 
     @property
     def length(self) -> int:
-        """The number of records and reports in librdkafka."""
+        """Return the number of records and delivery reports in librdkafka."""
         return 0 if self.destroyed else len(self.rdkafka)
 
     def purge(self) -> None:

@@ -43,7 +43,7 @@ class HotPath:
 
     @property
     def exhausted(self) -> bool:
-        """Whether one function has no credit left."""
+        """Return whether `send` or `post` has no credit left."""
         return not self._sends.credit() or not self._posts.credit()
 
 

@@ -34,7 +34,7 @@ _NONE_WAIT: Final[Mapping[str, WaitingRequest]] = {}
 
 
 class ClassicGroup:
-    """A group with nothing but its id only holds offsets."""
+    """A group of the classic protocol. Without a generation, the group only holds offsets."""
 
     def __init__(self, group_id: str, rest: ClassicGeneration = NO_GENERATION) -> None:
         self.group_id = group_id

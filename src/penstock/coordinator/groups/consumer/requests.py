@@ -253,7 +253,7 @@ class ConsumerRequests:
         return builder.outcome()
 
     def restore(self, group: ConsumerGroup, now_ms: int) -> Outcome:
-        """Start the timers of a group as after a load."""
+        """Cancel the timers of a group, and start them as after a load."""
         names = [name for name, each in self._expected.items() if each.group_id == group.group_id]
         for name in names:
             del self._expected[name]

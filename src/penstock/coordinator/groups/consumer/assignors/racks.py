@@ -56,7 +56,7 @@ def local_count(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
 
 
 def _moved(group: Subscribers, targets: Mapping[str, Assignment]) -> int:
-    """Return the number of partitions that members lose, in all."""
+    """Return how many partitions all members together lose."""
     return sum(
         len(partitions - targets[member.member_id].get(topic, frozenset()))
         for member in group.members

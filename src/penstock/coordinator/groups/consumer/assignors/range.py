@@ -72,7 +72,7 @@ def _nearest(
     group: Subscribers, members: Sequence[Subscriber], cut: _Cut, topics: list[bytes]
 ) -> list[int]:
     """Return the subscribers in the order of their pieces. Each piece goes to the rack with most of
-    its replicas; larger pieces stay with members that had larger ones."""
+    its replicas. Members that had larger pieces get larger pieces again."""
     larger = cut.larger()
     order: list[int] = []
     for first, after in ((0, larger), (larger, len(cut.subscribers))):
