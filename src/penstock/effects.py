@@ -59,13 +59,13 @@ class Failure(NamedTuple):
 class Outcome(Generic[Event_co, Record_co, Reply_co]):
     """The decision of `handle`.
 
-    `records` become one atomic batch; `reply`, `answers` and `sends` leave once it is committed, or
-    at once if there are none and everything the machine has seen is committed.
+    `records` become one atomic batch. `reply`, `answers` and `sends` leave when that batch is
+    committed; without records, when all earlier batches are.
 
     `parked`: the request is answered later, by a TicketAnswer with this ticket. `volatile`:
-    handling changed state that no record holds, and that counts on the records. If the log rejects
-    them, the request gets its error, and the machine the event `if_rejected`, to undo that change;
-    without such an event the machine is rebuilt from its log.
+    handling has changed state that no record holds and that is valid only with these records. If
+    the log rejects the records, the request gets the error, and the machine gets the event
+    `if_rejected`, which undoes the change. Without such an event the machine is rebuilt.
 
     `failures`: parts of the event that raised, each at the cost of its subject alone.
     """

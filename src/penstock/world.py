@@ -132,7 +132,7 @@ class Disk(Protocol):
 
     @property
     def root(self) -> str:
-        """Return the name for people: an absolute path on a real disk."""
+        """Return the name of this disk in messages: an absolute path on a real disk."""
         ...
 
     def open(self, path: str, *, create: bool = False) -> File:

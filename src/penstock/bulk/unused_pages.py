@@ -1,4 +1,4 @@
-"""Gives memory back that loading libraries and compiling took and running does not need.
+"""Returns memory to the system that was needed only to load libraries and to compile.
 
 LLVM's code and constants are about 80 MB of file pages, read while kernels are loaded and not
 needed to run them. Most pages of numpy's libraries and of Python are needed at the start only. The

@@ -138,7 +138,9 @@ class At(IntEnum):
 
 
 class FoundOffset(NamedTuple):
-    """-1 where there is none: no record that late, or an end without a timestamp."""
+    """The offset found for a timestamp, or an end of a partition.
+
+    A field is -1 without a value: no record is that late, or an end has no timestamp."""
 
     offset: int
     timestamp: int

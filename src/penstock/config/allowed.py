@@ -49,7 +49,7 @@ class OneOf(NamedTuple):
 
 
 class EachOf(NamedTuple):
-    """A list of different words, each one of a few."""
+    """Allows lists without duplicates whose elements are all in `words`."""
 
     words: tuple[str, ...]
     may_be_empty: bool = False

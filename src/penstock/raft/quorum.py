@@ -334,7 +334,7 @@ class Quorum:
 
     @property
     def snapshot_id(self) -> MetadataSnapshotId | None:
-        """Return the newest complete snapshot."""
+        """Return the id of the newest complete snapshot, or None."""
         return self._snapshot_id
 
     @property

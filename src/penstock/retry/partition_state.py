@@ -130,7 +130,7 @@ class Portion:
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """Return the next offsets to read. Records of one partition are admitted in their order."""
+        """Return the next offset to read of each partition: entries are in the order of offsets."""
         return {entry.record.place: entry.record.offset + 1 for entry in self.entries}
 
 

@@ -150,7 +150,8 @@ class Stream(BuiltNode):
         return self._next(Merge(self._name("merge"), nodes, shape))
 
     def repartition(self, partitions: int) -> "Stream":
-        """Distribute the records again by their key, for the tasks of the next steps."""
+        """Shuffle the records by key into this many partitions of Spark. No topic is written,
+        unlike in Kafka Streams."""
         if partitions < 1:
             raise TopologyError("a stream has at least one partition")
         shape = self._node.shape

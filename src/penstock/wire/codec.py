@@ -185,7 +185,8 @@ def _few(format_: str, count_format: str) -> _Few:
 
 
 class _Emitter:
-    """The lines of a function, the names they use, and the current run of fixed-size fields."""
+    """A reader or writer function under construction: its lines, the names they use, and the
+    current run of fixed-size fields."""
 
     def __init__(self, cls: type, schema: MessageSchema, version: int, *, sliced: bool) -> None:
         if version not in schema.versions:

@@ -1,4 +1,7 @@
-"""Heartbeat, v0-v4: a member of a classic group lives, and learns of rebalances.  v3: static."""
+"""Heartbeat, v0-v4: keeps a member of a classic group alive; the answer announces a rebalance.
+
+v3: static members.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -22,8 +22,11 @@ AHEAD_BYTES = 256 * 1024
 
 
 class StoredLog:
-    """Satisfies raft.protocols.MetadataLog. Snapshots hold all records below `recovered_to`.
-    Records below `durable_to` were synced: a log without them is corrupt, and is not truncated."""
+    """The metadata log in a directory (raft.protocols.MetadataLog).
+
+    Snapshots hold all records below `recovered_to`. Records below `durable_to` were synced: a log
+    without them is corrupt, and is not truncated.
+    """
 
     def __init__(
         self,

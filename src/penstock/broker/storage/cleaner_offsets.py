@@ -1,7 +1,7 @@
 """`cleaner-offset-checkpoint`, one per log directory: up to where each log was cleaned.
 
-An entry is valid until its log is truncated below it, deleted or moved. Then the entry goes with
-the log: a new log of the same name would count as clean.
+A move takes the entry along. A deletion removes the entry; otherwise a new log of the same name
+would count as clean. An entry is valid until its log is truncated below it.
 """
 
 import logging

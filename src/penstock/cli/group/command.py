@@ -123,7 +123,7 @@ def describe(
     members: Annotated[bool, typer.Option("--members", help="Who is in the group.")] = False,
     state: Annotated[bool, typer.Option("--state", help="Only the state of each group.")] = False,
 ) -> None:
-    """Describe groups, all of them unless named: what they have committed, and what is left."""
+    """Describe groups, or all groups if none is named: committed offsets and lag."""
     if state and (members or offsets):
         raise WrongUsage(
             "--state is one line per group; it does not go with --members or --offsets"

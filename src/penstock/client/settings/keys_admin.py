@@ -1,4 +1,4 @@
-"""Keys of admin clients, which speak the protocol themselves."""
+"""Keys of admin clients, which do not use librdkafka."""
 
 from penstock.client.settings.keys_connection import (
     BOOTSTRAP,

@@ -72,7 +72,8 @@ class Compiler:
         return self._written(query.paths, dead_letters)
 
     def _written(self, paths: Sequence[Path], dead_letters: str) -> DataFrame:
-        """Return one frame per base; bad records that several bases share leave with the first."""
+        """Return the union of the outputs, with one frame per base of the paths. A bad record that
+        several bases share is written with the first base only."""
         by_base: dict[int, list[Path]] = {}
         for path in paths:
             by_base.setdefault(id(path.base), []).append(path)

@@ -76,8 +76,8 @@ class Evidence:
         return None if send.transaction is None else self.transactions[send.transaction]
 
     def seen(self, send: Send, isolation: Isolation) -> bool:
-        """Return whether a consumer of this isolation saw it; evidence of read_committed counts for
-        both."""
+        """Return whether a consumer of this isolation saw the record. For read_uncommitted, a
+        sighting under either isolation counts."""
         found = self.sightings.get((send.partition.topic, send.value), ())
         return any(isolation is not COMMITTED or each.poll.isolation is COMMITTED for each in found)
 

@@ -16,7 +16,8 @@ MIN_ISR = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True)
 class TopicReport:
-    """The wanted topics and partitions; `partitions` is the name of the option, None for all."""
+    """The filters of one --describe. `partitions` is the option that selects partitions, such as
+    under-replicated ones; None selects all. `live` are the brokers online."""
 
     partitions: str | None
     overrides_only: bool

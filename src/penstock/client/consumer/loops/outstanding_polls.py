@@ -65,7 +65,8 @@ H = TypeVar("H", bound=TakerLike)
 
 
 class OutstandingPolls(Generic[H]):
-    """A taker per caller of poll() and take(). Threads call it with the consumer's lock held."""
+    """The takers of one consumer, one per task or thread that called poll() or take(). Threads hold
+    the consumer's lock."""
 
     def __init__(self, make: Callable[[], H], state_of: Callable[[Any], CallerState]) -> None:
         self._make = make

@@ -242,9 +242,9 @@ def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """Return the subscription of the first protocol. All protocols hold the same one.
+    """Return the subscription of the first protocol; clients send the same one with each.
 
-    Each is read, because a downgrade may choose any of them.
+    Raise InconsistentGroupProtocol if any of them is malformed: a downgrade may choose it.
     """
     if sum(len(each.metadata) for each in request.protocols) > SUBSCRIPTION_BYTES_MAX:
         raise InconsistentGroupProtocol("the subscription is too long")
