@@ -1,0 +1,152 @@
+"""Invariants of the quorum, checked at the events that can break them.
+
+The checker sees every replica and every disk. Its `committed` log grows with the first replica that
+commits a batch; all others have to commit the same bytes.
+"""
+
+from collections import Counter
+from typing import Protocol
+
+from penstock.raft.snapshot import MetadataSnapshotId
+from penstock.raft.voters import Voters
+from penstock.testing.sim.quorum.storage import BatchLog, SimQuorumDisk, StoredBatch
+
+
+class InvariantBroken(AssertionError):
+    """The quorum did what no quorum may do."""
+
+
+class CheckedReplica(Protocol):
+    """A replica, as the checker sees it."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def disk(self) -> SimQuorumDisk: ...
+
+
+def require(condition: bool, rule: str) -> None:
+    """Raise InvariantBroken with the rule unless the condition holds."""
+    if not condition:
+        raise InvariantBroken(rule)
+
+
+class QuorumChecker:
+    """All that was ever promised by the quorum."""
+
+    def __init__(self, voters: Voters) -> None:
+        self._voter_ids = [voter.node_id for voter in voters]
+        self._disks: dict[int, SimQuorumDisk] = {}
+        self._leaders: dict[int, int] = {}
+        self._votes: dict[tuple[int, int], int] = {}
+        self._batches: dict[tuple[int, int], bytes] = {}
+        self._snapshots: dict[MetadataSnapshotId, tuple[int, Voters]] = {}
+        self.committed = BatchLog()
+        self.counters: Counter[str] = Counter()
+
+    def watch(self, node_id: int, disk: SimQuorumDisk) -> None:
+        self._disks[node_id] = disk
+
+    def note_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
+        first = self._votes.setdefault((voter_id, epoch), candidate_id)
+        require(
+            first == candidate_id,
+            f"voter {voter_id} voted for {first} and for {candidate_id} in epoch {epoch}",
+        )
+
+    def note_leader(self, replica: CheckedReplica, epoch: int) -> None:
+        leader_id = replica.node_id
+        first = self._leaders.setdefault(epoch, leader_id)
+        require(
+            first == leader_id and epoch == max(epoch, 1),
+            f"nodes {first} and {leader_id} lead epoch {epoch}",
+        )
+        end_offset = self.committed.end_offset
+        require(
+            self._holds(replica.disk, replica.disk.log, end_offset),
+            f"node {leader_id} leads epoch {epoch} without records committed below {end_offset}",
+        )
+
+    def note_append(self, replica: CheckedReplica, batch: StoredBatch) -> None:
+        first = self._batches.setdefault((batch.epoch, batch.base_offset), batch.data)
+        require(
+            first == batch.data,
+            f"node {replica.node_id} has another batch at offset {batch.base_offset} of epoch "
+            f"{batch.epoch} than a node before",
+        )
+
+    def note_truncation(self, replica: CheckedReplica, offset: int) -> None:
+        """Check a truncation before it is done."""
+        for batch in replica.disk.log.batches[replica.disk.log.index_of(offset) :]:
+            known = self.committed.batch_before(batch.end_offset)
+            require(
+                known is None or known.data != batch.data,
+                f"node {replica.node_id} truncates the committed batch at {batch.base_offset}",
+            )
+
+    def note_commit(self, replica: CheckedReplica, before: int, offset: int) -> None:
+        """Check a moved high watermark: same bytes everywhere, and durable on a majority."""
+        require(
+            offset > before, f"the high watermark of node {replica.node_id} moves back to {offset}"
+        )
+        log, committed = replica.disk.log, self.committed
+        end_offset = committed.end_offset
+        for batch in log.batches[log.index_of(max(before, log.start_offset)) :]:
+            if batch.end_offset > offset:
+                break
+            known = committed.batch_before(batch.end_offset)
+            if batch.base_offset >= committed.end_offset:
+                require(
+                    batch.base_offset == committed.end_offset,
+                    f"node {replica.node_id} commits {batch.base_offset} with a gap before it",
+                )
+                committed.apply(batch)
+            else:
+                require(
+                    known is not None and known.data == batch.data,
+                    f"node {replica.node_id} commits another batch at {batch.base_offset}",
+                )
+        require(
+            offset <= committed.end_offset,
+            f"node {replica.node_id} commits up to {offset} without having the records",
+        )
+        if committed.end_offset > end_offset:
+            self._check_durable(replica, committed.end_offset)
+
+    def _check_durable(self, replica: CheckedReplica, offset: int) -> None:
+        holding = [
+            voter_id
+            for voter_id in self._voter_ids
+            if self._holds(self._disks[voter_id], self._disks[voter_id].durable_log, offset)
+        ]
+        require(
+            len(holding) > len(self._voter_ids) // 2,
+            f"node {replica.node_id} commits up to {offset}, durable on {holding} only",
+        )
+
+    def _holds(self, disk: SimQuorumDisk, log: BatchLog, offset: int) -> bool:
+        """Return whether a log, or a snapshot beside it, has all committed records below offset."""
+        if offset == 0 or any(each.end_offset >= offset for each in disk.snapshots):
+            return True
+        mine, known = log.batch_before(offset), self.committed.batch_before(offset)
+        return mine is not None and known is not None and mine.data == known.data
+
+    def note_snapshot(
+        self,
+        replica: CheckedReplica,
+        snapshot_id: MetadataSnapshotId,
+        kraft_version: int,
+        voters: Voters,
+    ) -> None:
+        """Check a complete snapshot, own or downloaded."""
+        known = self.committed.batch_before(snapshot_id.end_offset)
+        require(
+            known is not None and known.epoch == snapshot_id.epoch,
+            f"the snapshot {snapshot_id} of node {replica.node_id} holds uncommitted records",
+        )
+        first = self._snapshots.setdefault(snapshot_id, (kraft_version, voters))
+        require(
+            first == (kraft_version, voters),
+            f"the snapshot {snapshot_id} of node {replica.node_id} names other voters",
+        )
