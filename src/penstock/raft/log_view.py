@@ -144,6 +144,7 @@ def continues_snapshot(log: LogView, snapshot_id: MetadataSnapshotId) -> bool:
     end_offset, epoch = snapshot_id
     if log.start_offset > end_offset or log.end_offset < end_offset:
         return False
-    if end_offset in (0, log.start_offset):
-        return True
-    return log.epoch_before(end_offset) == epoch
+    if end_offset > log.start_offset:
+        return log.epoch_before(end_offset) == epoch
+    # A truncation that was not synced can come back behind the snapshot, with its old epoch.
+    return not log.epochs or log.epochs[0].epoch >= epoch

@@ -50,6 +50,8 @@ class OutstandingRequests:
 
         A node that did not answer in time is paused, so the next fetch tries another one.
         """
+        if not self._by_node and not self._backoff_until_ms:
+            return
         for node_id in [n for n, until_ms in self._backoff_until_ms.items() if until_ms <= now_ms]:
             del self._backoff_until_ms[node_id]
         for each in [each for each in self._by_node.values() if each.deadline_ms <= now_ms]:
@@ -70,5 +72,9 @@ class OutstandingRequests:
 
     @property
     def deadline_ms(self) -> float:
-        deadline_ms = min((each.deadline_ms for each in self._by_node.values()), default=FOREVER)
-        return min(deadline_ms, min(self._backoff_until_ms.values(), default=FOREVER))
+        deadline_ms = FOREVER
+        for each in self._by_node.values():
+            deadline_ms = min(deadline_ms, each.deadline_ms)
+        for until_ms in self._backoff_until_ms.values():
+            deadline_ms = min(deadline_ms, until_ms)
+        return deadline_ms

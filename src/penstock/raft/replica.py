@@ -43,7 +43,7 @@ from penstock.raft.roles import (
 )
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voter_history import VoterHistory
-from penstock.raft.voters import QuorumVoter, VoterEndpoint
+from penstock.raft.voters import QuorumVoter, VoterEndpoint, Voters
 
 CHECK_QUORUM_FACTOR = 1.5
 
@@ -93,6 +93,8 @@ class Replica:
         self.installing: MetadataSnapshotId | None = None
         self.sync_end_offset: int | None = None  # the end of the log when the sync began
         self.shutting_down = False
+        self._voters_seen: Voters | None = None
+        self._is_voter = False
         self.requests = OutstandingRequests(settings.request_timeout_ms, settings.retry_backoff_ms)
         self.released: list[ParkedFetch] = []  # fetches of a leadership that has ended
         self.effects: list[QuorumEffect] = []
@@ -113,7 +115,10 @@ class Replica:
 
     @property
     def is_voter(self) -> bool:
-        return self.history.is_voter(self.key)
+        if self._voters_seen is not self.history.latest:
+            self._voters_seen = self.history.latest
+            self._is_voter = self.history.is_voter(self.key)
+        return self._is_voter
 
     @property
     def is_only_voter(self) -> bool:

@@ -17,6 +17,7 @@ from penstock.raft.voters import VoterEndpoint
 from penstock.wire.messages import k01_fetch as fetch
 
 OK = 0
+_FAILURES = (BrokerNotAvailable.code, InvalidRequest.code, InvalidVoterKey.code)
 
 
 def is_own_cluster(replica: Replica, cluster_id: str | None) -> bool:
@@ -94,17 +95,17 @@ def settle_answer(
 ) -> bool | None:
     """Handle what all answers have in common.
 
-    Return True if an answer is settled, False if the node has to be left alone for a moment, and
-    None if the answer is to be handled by the rules of its request.
+    Return None if the answer is to be handled by the rules of its request. Else return whether the
+    answer has brought news; a node without news is left alone for a moment, so that no request is
+    repeated at the speed of the network.
     """
     if epoch < replica.epoch or error_code == UnknownLeaderEpoch.code:
-        return True
-    stale = error_code in (FencedLeaderEpoch.code, NotLeaderOrFollower.code)
-    if epoch > replica.epoch or stale:
-        return follow_epoch(replica, leader_id, epoch, endpoint, now_ms)
+        return False
+    before = (replica.epoch, replica.leader_id)
+    if epoch > replica.epoch or error_code in (FencedLeaderEpoch.code, NotLeaderOrFollower.code):
+        follow_epoch(replica, leader_id, epoch, endpoint, now_ms)
+        return (replica.epoch, replica.leader_id) != before
     if leader_id not in (NO_NODE, replica.me.node_id) and not replica.has_leader:
         replica.become_follower(epoch, leader_id, endpoint, now_ms)
         return None if error_code == OK else True
-    if error_code in (BrokerNotAvailable.code, InvalidRequest.code):
-        return False
-    return True if error_code == InvalidVoterKey.code else None
+    return None if error_code not in _FAILURES else False

@@ -4,6 +4,7 @@ The checker sees every replica and every disk. Its `committed` log grows with th
 commits a batch; all others have to commit the same bytes.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from typing import Protocol
 
@@ -42,6 +43,7 @@ class QuorumChecker:
         self._votes: dict[tuple[int, int], int] = {}
         self._batches: dict[tuple[int, int], bytes] = {}
         self._snapshots: dict[MetadataSnapshotId, tuple[int, Voters]] = {}
+        self._commit_epochs: list[int] = []  # of each committed batch: the epoch of its commit
         self.committed = BatchLog()
         self.counters: Counter[str] = Counter()
 
@@ -59,10 +61,12 @@ class QuorumChecker:
         leader_id = replica.node_id
         first = self._leaders.setdefault(epoch, leader_id)
         require(
-            first == leader_id and epoch == max(epoch, 1),
+            first == leader_id,
             f"nodes {first} and {leader_id} lead epoch {epoch}",
         )
-        end_offset = self.committed.end_offset
+        # A paused node may learn of its leadership when later epochs have committed more.
+        earlier = bisect_left(self._commit_epochs, epoch)
+        end_offset = self.committed.batches[earlier - 1].end_offset if earlier else 0
         require(
             self._holds(replica.disk, replica.disk.log, end_offset),
             f"node {leader_id} leads epoch {epoch} without records committed below {end_offset}",
@@ -112,6 +116,9 @@ class QuorumChecker:
             f"node {replica.node_id} commits up to {offset} without having the records",
         )
         if committed.end_offset > end_offset:
+            # The last batch of a commit is of the leader's own epoch.
+            fresh = len(committed.batches) - len(self._commit_epochs)
+            self._commit_epochs += [committed.batches[-1].epoch] * fresh
             self._check_durable(replica, committed.end_offset)
 
     def _check_durable(self, replica: CheckedReplica, offset: int) -> None:

@@ -14,6 +14,8 @@ PARTITION_MS = (20.0, 200.0)
 PAUSE_MS = (10.0, 200.0)
 SLOW_DISK_MS = (30.0, 200.0)
 SHUTDOWN_MS = 60.0
+MOMENT_CRASH_CHANCE = 0.06
+QUICK_START_MS = (0.0, 3.0)
 
 
 class FaultInjector:
@@ -70,6 +72,30 @@ class FaultInjector:
         if victim.machine is None:
             victim.paused_until_ms = 0.0
             victim.start()
+
+    def maybe_crash_voter(self, voter: "SimReplica") -> None:
+        """Crash a voter right after its vote has left, and start it again soon, now and then."""
+        self._maybe_crash(voter, 1.0, "crashes after a vote")
+
+    def maybe_crash_leader(self, leader: "SimReplica") -> None:
+        """Crash a leader soon after its election, and start it again soon, now and then."""
+        self._maybe_crash(leader, 15.0, "crashes after an election")
+
+    def _maybe_crash(self, victim: "SimReplica", within_ms: float, counter: str) -> None:
+        simulation = self._simulation
+        if simulation.now_ms >= simulation.draw.faults_end_ms:
+            return
+        if simulation.chance.random() >= MOMENT_CRASH_CHANCE:
+            return
+        life = victim.life
+
+        def crash() -> None:
+            if victim.life == life and victim.machine is not None:
+                self._counters[counter] += 1
+                victim.lose_power()
+                self._heal_after(QUICK_START_MS, lambda: self._start(victim))
+
+        simulation.outside(simulation.chance.random() * within_ms, crash)
 
     def _lose_power(self) -> None:
         self._end(self._victim(), with_power=True)

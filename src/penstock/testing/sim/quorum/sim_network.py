@@ -73,7 +73,7 @@ class QuorumNetwork:
         self._last_reply_to += 1
         self._asked[self._last_reply_to] = asked
         request = self._copy(asked.request) if self._is_encoded else asked.request
-        receiver.receive(RequestArrived(self._last_reply_to, request))
+        receiver.step(RequestArrived(self._last_reply_to, request))
 
     def reply(self, replier: "SimReplica", effect: SendReply) -> QuorumRequest:
         """Send an answer; return the request that is answered."""

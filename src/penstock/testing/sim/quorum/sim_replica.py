@@ -34,7 +34,6 @@ from penstock.raft.quorum_events import (
     LeaderAppended,
     LogSynced,
     QuorumEvent,
-    RequestArrived,
     ResignRequested,
     ShutdownRequested,
     SnapshotInstalled,
@@ -67,6 +66,15 @@ if TYPE_CHECKING:
     from penstock.testing.sim.quorum.simulation import QuorumSimulation
 
 SLOW_DISK_FACTOR = 15.0
+NOTABLE = (
+    LeadershipGained,
+    LeadershipLost,
+    HighWatermarkMoved,
+    TruncateLog,
+    CutLog,
+    InstallSnapshot,
+    DropDownload,
+)
 
 
 class SimReplica:
@@ -154,6 +162,9 @@ class SimReplica:
         stored = self.disk.election
         if stored is not None and stored.leader_id == self.node_id:
             self.checker.counters["restarted leaders"] += 1
+        elif stored is not None and stored.voted_id == self.node_id:
+            self.checker.counters["restarted candidates"] += 1
+        self.simulation.tell(self, f"start from {stored}, {log.end}")
         self._perform(self.machine.start(stored, self.now_ms))
 
     def kill(self) -> None:
@@ -164,6 +175,7 @@ class SimReplica:
             self.disk.election = effect.state
         self.machine = None
         self.life += 1
+        self.simulation.tell(self, "end of the process")
         self.simulation.network.drop_requests_at(self.node_id)
 
     def lose_power(self) -> None:
@@ -259,6 +271,8 @@ class SimReplica:
 
     def _perform_one(self, effect: QuorumEffect) -> None:
         counters = self.checker.counters
+        if isinstance(effect, NOTABLE):
+            self.simulation.tell(self, effect)
         match effect:
             case SendRequest():
                 if isinstance(effect.request, VoteRequest):
@@ -296,6 +310,7 @@ class SimReplica:
                 counters["elections"] += 1
                 self.is_gained = True
                 self.checker.note_leader(self, effect.epoch)
+                self.simulation.faults.maybe_crash_leader(self)
             case LeadershipLost():
                 self.is_gained = False
             case LeaderChanged() | PersistElection():
@@ -353,6 +368,7 @@ class SimReplica:
     def _note_vote(self, request: VoteRequest, response: VoteResponse) -> None:
         partition = request.topics[0].partitions[0]
         granted = bool(response.topics) and response.topics[0].partitions[0].vote_granted
+        self.simulation.tell(self, f"granted={granted} to {partition}")
         if partition.pre_vote:
             self.checker.counters[f"pre-votes {'granted' if granted else 'denied'}"] += 1
         else:
@@ -360,9 +376,7 @@ class SimReplica:
             if granted:
                 epoch, candidate_id = partition.replica_epoch, partition.replica_id
                 self.checker.note_vote(self.node_id, epoch, candidate_id)
-
-    def receive(self, event: RequestArrived) -> None:
-        self.step(event)
+                self.simulation.faults.maybe_crash_voter(self)
 
 
 def split_batches(data: bytes) -> list[StoredBatch]:

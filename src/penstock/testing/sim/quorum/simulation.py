@@ -48,6 +48,7 @@ class QuorumSimulation:
         self._events: list[tuple[float, int, SimReplica | None, int, Callable[[], None]]] = []
         self._order = 0
         self._turns = 0
+        self.story: list[str] | None = None  # notable events, one line each, if asked for
         self._proposed = 0
         self._trace = hashlib.blake2b(digest_size=16)
         voter_ids = [voter.node_id for voter in self.draw.voters]
@@ -126,6 +127,11 @@ class QuorumSimulation:
                 return
         call()
         self._trace.update(b"%d %.3f;" % (order, self.now_ms))
+
+    def tell(self, replica: SimReplica, event: object) -> None:
+        """Note an event in the story of the seed."""
+        if self.story is not None:
+            self.story.append(f"{self.now_ms:9.3f} node {replica.node_id}: {event}")
 
     # -- a run
 
