@@ -38,7 +38,7 @@ from penstock.raft.replica import ReplicaSettings
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voter_history import VoterHistory
 from penstock.testing.sim.quorum.sim_replica import seal_control, split_batches
-from penstock.testing.sim.quorum.storage import SimQuorumDisk, StoredBatch
+from penstock.testing.sim.quorum.storage import SimBatch, SimQuorumDisk
 from penstock.wire.batch import Record, build_batch, read_records
 from penstock.wire.messages.k01_fetch import FetchRequest, FetchResponse
 from penstock.wire.messages.k52_vote import VoteRequest, VoteResponse
@@ -143,7 +143,7 @@ class QuorumPlay:
             data = build_batch(
                 [Record(offset, 0, None, value.encode())], base_offset=offset, leader_epoch=epoch
             )
-            batch = StoredBatch(offset, offset + 1, epoch, data, is_control=False)
+            batch = SimBatch(offset, offset + 1, epoch, data, is_control=False)
             self._append(node, batch)
             self._step(node, LeaderAppended(data))
 
@@ -249,7 +249,7 @@ class QuorumPlay:
             case SendReply():
                 self._reply(node, effect)
 
-    def _append(self, node: PlayedNode, batch: StoredBatch) -> None:
+    def _append(self, node: PlayedNode, batch: SimBatch) -> None:
         self.lines.append(f"{node.node_id}: {line_of(batch)}")
         node.disk.append(batch)
 
@@ -287,7 +287,7 @@ class QuorumPlay:
 # -- lines
 
 
-def line_of(batch: StoredBatch) -> str:
+def line_of(batch: SimBatch) -> str:
     records = list(read_records(batch.data))
     names = [(record.value or b"").decode() for record in records if not batch.is_control]
     if batch.is_control:
@@ -354,5 +354,3 @@ def response_line(effect: SendReply) -> str:
 def error(partition: object) -> str:
     code = getattr(partition, "error_code", 0)
     return f" error={code}" if code else ""
-
-

@@ -10,7 +10,7 @@ from penstock.raft.log_view import EpochEnd
 from penstock.raft.machine import QuorumMachine
 from penstock.raft.quorum_effects import QuorumEffect
 from penstock.raft.quorum_state import NO_NODE, QuorumState
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.snapshot import MetadataSnapshotId
 
 
@@ -28,11 +28,11 @@ def count_before_own_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def fetch_before_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Replica, "is_synced", property(lambda _replica: True))
+    patch.setattr(RaftReplica, "is_synced", property(lambda _replica: True))
 
 
 def _start_from(
-    patch: pytest.MonkeyPatch, change: Callable[[QuorumState, Replica], QuorumState]
+    patch: pytest.MonkeyPatch, change: Callable[[QuorumState, RaftReplica], QuorumState]
 ) -> None:
     start = QuorumMachine.start
 
@@ -45,14 +45,14 @@ def _start_from(
 
 
 def forget_votes(patch: pytest.MonkeyPatch) -> None:
-    def change(stored: QuorumState, _replica: Replica) -> QuorumState:
+    def change(stored: QuorumState, _replica: RaftReplica) -> QuorumState:
         return QuorumState(stored.leader_epoch) if stored.leader_id == NO_NODE else stored
 
     _start_from(patch, change)
 
 
 def forget_leadership(patch: pytest.MonkeyPatch) -> None:
-    def change(stored: QuorumState, replica: Replica) -> QuorumState:
+    def change(stored: QuorumState, replica: RaftReplica) -> QuorumState:
         if stored.leader_id != replica.me.node_id:
             return stored
         return QuorumState(stored.leader_epoch, NO_NODE, *replica.key)
@@ -61,7 +61,7 @@ def forget_leadership(patch: pytest.MonkeyPatch) -> None:
 
 
 def vote_for_any_log(patch: pytest.MonkeyPatch) -> None:
-    def is_up_to_date(_replica: Replica, _end: EpochEnd) -> bool:
+    def is_up_to_date(_replica: RaftReplica, _end: EpochEnd) -> bool:
         return True
 
     patch.setattr(election, "is_up_to_date", is_up_to_date)

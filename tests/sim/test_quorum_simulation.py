@@ -5,16 +5,17 @@ import subprocess
 import sys
 
 import pytest
-from depth import WHOLE, seeds
 from quorum_mutants import MUTANTS, Mutant
 
+from depth import seeds
 from penstock.testing.sim.__main__ import main
 from penstock.testing.sim.quorum.simulation import simulate
 from penstock.testing.sim.quorum.sweep import run_seeds
 
 # Seeds that broke a rule once.
-FIXED = (77, 1307, 1629)
+FIXED = (77, 1307, 1629, 3418)
 SEEDS_FOR_ALL_EVENTS = 100
+FEW_SEEDS = 50
 
 TRACES = """
 from penstock.testing.sim.quorum.simulation import simulate
@@ -59,7 +60,11 @@ def first_failure(mutant: Mutant) -> int | None:
 
 
 @pytest.mark.parametrize(
-    "mutant", [each for each in MUTANTS if WHOLE or each.seeds <= 50], ids=lambda each: each.name
+    "mutant",
+    [
+        pytest.param(each, marks=pytest.mark.deep if each.seeds > FEW_SEEDS else (), id=each.name)
+        for each in MUTANTS
+    ],
 )
 def test_a_sweep_meets_a_deliberate_bug(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.switch_on(monkeypatch)

@@ -11,7 +11,7 @@ from penstock.errors import (
 )
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.raft.log_view import EpochEnd
-from penstock.raft.outstanding import InFlight
+from penstock.raft.outstanding import OutstandingRequest
 from penstock.raft.quorum_messages import (
     end_epoch_request,
     endpoint_in,
@@ -19,7 +19,7 @@ from penstock.raft.quorum_messages import (
     vote_response,
 )
 from penstock.raft.quorum_state import NO_NODE
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.replica_key import ReplicaKey
 from penstock.raft.request_rules import (
     OK,
@@ -38,12 +38,14 @@ from penstock.raft.roles import (
 from penstock.wire.messages import k52_vote as vote
 
 
-def is_up_to_date(replica: Replica, candidate_end: EpochEnd) -> bool:
+def is_up_to_date(replica: RaftReplica, candidate_end: EpochEnd) -> bool:
     """Return whether the log of a candidate holds at least what this log may have committed."""
     return candidate_end >= replica.log.end
 
 
-def may_grant(replica: Replica, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
+def may_grant(
+    replica: RaftReplica, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool
+) -> bool:
     """Return whether this replica votes for a candidate in the present epoch."""
     match replica.role:
         case UnattachedRole() | ProspectiveRole():
@@ -61,7 +63,9 @@ def may_grant(replica: Replica, candidate: ReplicaKey, *, up_to_date: bool, pre_
             return False
 
 
-def handle_vote(replica: Replica, request: vote.VoteRequest, now_ms: float) -> vote.VoteResponse:
+def handle_vote(
+    replica: RaftReplica, request: vote.VoteRequest, now_ms: float
+) -> vote.VoteResponse:
     if not is_own_cluster(replica, request.cluster_id):
         return vote.VoteResponse(error_code=InconsistentClusterId.code)
     partition = _requested_partition(request)
@@ -100,7 +104,7 @@ def _requested_partition(request: vote.VoteRequest) -> vote.RequestPartitionData
 
 
 def handle_vote_answer(
-    replica: Replica, asked: InFlight, response: vote.VoteResponse, now_ms: float
+    replica: RaftReplica, asked: OutstandingRequest, response: vote.VoteResponse, now_ms: float
 ) -> bool:
     """Count a vote; return False if the node has to be left alone for a moment."""
     if response.error_code == UnsupportedVersion.code:
@@ -140,7 +144,7 @@ def handle_vote_answer(
     return True
 
 
-def end_pre_election(replica: Replica, now_ms: float) -> None:
+def end_pre_election(replica: RaftReplica, now_ms: float) -> None:
     """Go back to the leader of the epoch, if one is known, or wait for one."""
     if replica.has_leader and replica.leader_id != replica.me.node_id:
         replica.become_follower(replica.epoch, replica.leader_id, replica.leader_endpoint, now_ms)
@@ -148,7 +152,9 @@ def end_pre_election(replica: Replica, now_ms: float) -> None:
         replica.become_unattached(replica.epoch, replica.leader_id, now_ms)
 
 
-def poll_nominee(replica: Replica, role: ProspectiveRole | CandidateRole, now_ms: float) -> bool:
+def poll_nominee(
+    replica: RaftReplica, role: ProspectiveRole | CandidateRole, now_ms: float
+) -> bool:
     """End an election that took too long, or ask for votes; return whether the role changed."""
     if now_ms >= role.election_deadline_ms and not replica.shutting_down:
         if isinstance(role, CandidateRole):
@@ -165,7 +171,7 @@ def poll_nominee(replica: Replica, role: ProspectiveRole | CandidateRole, now_ms
     return False
 
 
-def poll_resigned(replica: Replica, role: ResignedRole, now_ms: float) -> bool:
+def poll_resigned(replica: RaftReplica, role: ResignedRole, now_ms: float) -> bool:
     """Ask voters to elect another leader; return whether the role changed."""
     if now_ms >= role.election_deadline_ms and not replica.shutting_down:
         # The next epoch: no fetch may find this replica as the leader of the old one.

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from penstock.errors import InconsistentClusterId, InvalidRequest, InvalidVoterKey
 from penstock.model import CLUSTER_METADATA_TOPIC
-from penstock.raft.outstanding import InFlight
+from penstock.raft.outstanding import OutstandingRequest
 from penstock.raft.quorum_messages import (
     begin_epoch_response,
     end_epoch_response,
     endpoint_in,
 )
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.replica_key import ReplicaKey
 from penstock.raft.request_rules import (
     OK,
@@ -28,7 +28,7 @@ from penstock.wire.structures import Listener, QuorumTopicResult
 
 
 def _leader_endpoint(
-    replica: Replica, leader_id: int, listeners: list[Listener]
+    replica: RaftReplica, leader_id: int, listeners: list[Listener]
 ) -> VoterEndpoint | None:
     if listeners:
         return VoterEndpoint(listeners[0].name, listeners[0].host, listeners[0].port)
@@ -37,7 +37,7 @@ def _leader_endpoint(
 
 
 def handle_begin_epoch(
-    replica: Replica, request: begin.BeginQuorumEpochRequest, now_ms: float
+    replica: RaftReplica, request: begin.BeginQuorumEpochRequest, now_ms: float
 ) -> begin.BeginQuorumEpochResponse:
     if not is_own_cluster(replica, request.cluster_id):
         return begin.BeginQuorumEpochResponse(error_code=InconsistentClusterId.code)
@@ -60,7 +60,7 @@ def handle_begin_epoch(
 
 
 def handle_end_epoch(
-    replica: Replica, request: end.EndQuorumEpochRequest, now_ms: float
+    replica: RaftReplica, request: end.EndQuorumEpochRequest, now_ms: float
 ) -> end.EndQuorumEpochResponse:
     if not is_own_cluster(replica, request.cluster_id):
         return end.EndQuorumEpochResponse(error_code=InconsistentClusterId.code)
@@ -101,8 +101,8 @@ def succession_delay_ms(me: ReplicaKey, candidates: Sequence[ReplicaKey], ms_max
 
 
 def handle_epoch_answer(
-    replica: Replica,
-    asked: InFlight,
+    replica: RaftReplica,
+    asked: OutstandingRequest,
     response: begin.BeginQuorumEpochResponse | end.EndQuorumEpochResponse,
     now_ms: float,
 ) -> bool:

@@ -19,14 +19,14 @@ from penstock.raft.leadership import note_contact, note_fetch
 from penstock.raft.log_view import BOOTSTRAP_SNAPSHOT
 from penstock.raft.quorum_effects import LogRange, SendReply, SnapshotRange
 from penstock.raft.quorum_messages import fetch_response, fetch_snapshot_response
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.replica_key import ReplicaKey
 from penstock.raft.request_rules import (
     is_metadata_topic,
     is_own_cluster,
     leader_request_error,
 )
-from penstock.raft.roles import LeaderRole, ParkedFetch
+from penstock.raft.roles import LeaderRole, ParkedReplicaFetch
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.wire.messages import k01_fetch as fetch
 from penstock.wire.messages import k59_fetch_snapshot as fetch_snapshot
@@ -35,7 +35,7 @@ PARKED_FETCHES_MAX = 10_000
 
 
 def handle_fetch(
-    replica: Replica, reply_to: int, request: fetch.FetchRequest, now_ms: float
+    replica: RaftReplica, reply_to: int, request: fetch.FetchRequest, now_ms: float
 ) -> None:
     if not is_own_cluster(replica, request.cluster_id):
         response = fetch.FetchResponse(error_code=InconsistentClusterId.code)
@@ -67,7 +67,7 @@ def handle_fetch(
     if has_news or request.max_wait_ms == 0 or len(role.parked) >= PARKED_FETCHES_MAX:
         answer_fetch(replica, reply_to, request)
     else:
-        role.parked[reply_to] = ParkedFetch(reply_to, request, now_ms + request.max_wait_ms)
+        role.parked[reply_to] = ParkedReplicaFetch(reply_to, request, now_ms + request.max_wait_ms)
 
 
 def _requested_partition(request: fetch.FetchRequest) -> fetch.FetchPartition | None:
@@ -85,7 +85,7 @@ def _replica_id(request: fetch.FetchRequest) -> int:
 
 
 def _fetch_error(
-    replica: Replica, request: fetch.FetchRequest, partition: fetch.FetchPartition
+    replica: RaftReplica, request: fetch.FetchRequest, partition: fetch.FetchPartition
 ) -> int:
     if (
         request.max_wait_ms < 0
@@ -97,7 +97,7 @@ def _fetch_error(
     return leader_request_error(replica, partition.current_leader_epoch)
 
 
-def answer_fetch(replica: Replica, reply_to: int, request: fetch.FetchRequest) -> None:
+def answer_fetch(replica: RaftReplica, reply_to: int, request: fetch.FetchRequest) -> None:
     """Answer a fetch with what the log has now."""
     partition = request.topics[0].partitions[0]
     position = judge_position(replica.log, partition.fetch_offset, partition.last_fetched_epoch)
@@ -111,21 +111,21 @@ def answer_fetch(replica: Replica, reply_to: int, request: fetch.FetchRequest) -
     replica.effects.append(SendReply(reply_to, response, records))
 
 
-def answer_parked(replica: Replica, role: LeaderRole) -> None:
+def answer_parked(replica: RaftReplica, role: LeaderRole) -> None:
     """Answer all parked fetches: there are new records, or the watermark has moved."""
     parked, role.parked = role.parked, {}
     for each in parked.values():
         answer_fetch(replica, each.reply_to, each.request)
 
 
-def answer_expired(replica: Replica, role: LeaderRole, now_ms: float) -> None:
+def answer_expired(replica: RaftReplica, role: LeaderRole, now_ms: float) -> None:
     """Answer parked fetches whose time is over."""
     for each in [each for each in role.parked.values() if each.deadline_ms <= now_ms]:
         del role.parked[each.reply_to]
         answer_fetch(replica, each.reply_to, each.request)
 
 
-def answer_released(replica: Replica) -> None:
+def answer_released(replica: RaftReplica) -> None:
     """Answer fetches that were parked when the leadership ended."""
     for each in replica.released:
         response = fetch_response(replica, NotLeaderOrFollower.code)
@@ -134,7 +134,7 @@ def answer_released(replica: Replica) -> None:
 
 
 def handle_fetch_snapshot(
-    replica: Replica,
+    replica: RaftReplica,
     reply_to: int,
     request: fetch_snapshot.FetchSnapshotRequest,
     now_ms: float,

@@ -17,7 +17,7 @@ from penstock.raft.quorum_effects import (
 )
 from penstock.raft.quorum_events import SnapshotInstalled
 from penstock.raft.quorum_messages import endpoint_in, fetch_request, fetch_snapshot_request
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.request_rules import OK, is_metadata_topic, settle_answer
 from penstock.raft.roles import FollowerRole, SnapshotDownload
 from penstock.raft.snapshot import MetadataSnapshotId
@@ -42,7 +42,7 @@ from penstock.wire.primitives import Buffer
 # -- requests
 
 
-def poll_follower(replica: Replica, role: FollowerRole, now_ms: float) -> bool:
+def poll_follower(replica: RaftReplica, role: FollowerRole, now_ms: float) -> bool:
     """Fetch, or begin an election when the leader is silent; return whether the role changed."""
     if replica.installing is not None or replica.shutting_down:
         return False
@@ -62,7 +62,7 @@ def poll_follower(replica: Replica, role: FollowerRole, now_ms: float) -> bool:
     return False
 
 
-def fetch_from_any(replica: Replica, now_ms: float) -> None:
+def fetch_from_any(replica: RaftReplica, now_ms: float) -> None:
     """Send a fetch to a random node, to learn the leader from its answer."""
     if replica.requests.has_any or not replica.is_synced or replica.installing is not None:
         return
@@ -76,7 +76,7 @@ def fetch_from_any(replica: Replica, now_ms: float) -> None:
 # -- answers
 
 
-def handle_fetch_answer(replica: Replica, response: fetch.FetchResponse, now_ms: float) -> bool:
+def handle_fetch_answer(replica: RaftReplica, response: fetch.FetchResponse, now_ms: float) -> bool:
     """Take over records; return False if the node has to be left alone for a moment."""
     match response.responses:
         case [fetch.FetchableTopicResponse(partitions=[partition]) as topic] if (
@@ -100,7 +100,7 @@ def handle_fetch_answer(replica: Replica, response: fetch.FetchResponse, now_ms:
     return True
 
 
-def _take_over(replica: Replica, role: FollowerRole, partition: fetch.PartitionData) -> bool:
+def _take_over(replica: RaftReplica, role: FollowerRole, partition: fetch.PartitionData) -> bool:
     """Truncate, begin a download, or append, as the leader says; return False for nonsense."""
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
     if diverging.epoch >= 0:
@@ -119,14 +119,14 @@ def _take_over(replica: Replica, role: FollowerRole, partition: fetch.PartitionD
     return True
 
 
-def truncate_log(replica: Replica, diverging: EpochEnd) -> None:
+def truncate_log(replica: RaftReplica, diverging: EpochEnd) -> None:
     """Drop records that the leader does not have. Raise CommittedTruncation for committed ones."""
     offset = truncation_offset(replica.log, diverging, replica.high_watermark)
     replica.truncate_log(offset)
     replica.effects.append(TruncateLog(offset))
 
 
-def append_fetched(replica: Replica, records: Buffer) -> bool:
+def append_fetched(replica: RaftReplica, records: Buffer) -> bool:
     """Append the sound batches that continue the log; return whether there were any."""
     view = memoryview(records)
     end = 0
@@ -144,7 +144,7 @@ def append_fetched(replica: Replica, records: Buffer) -> bool:
     return end > 0
 
 
-def _continues(replica: Replica, header: Header) -> bool:
+def _continues(replica: RaftReplica, header: Header) -> bool:
     """Return whether a batch follows the log; no batch is newer than its leader (KAFKA-18723)."""
     return (
         header[BASE_OFFSET] == replica.log.end_offset
@@ -152,7 +152,7 @@ def _continues(replica: Replica, header: Header) -> bool:
     )
 
 
-def note_batch(replica: Replica, batch: memoryview, header: Header) -> bool:
+def note_batch(replica: RaftReplica, batch: memoryview, header: Header) -> bool:
     """Note an appended batch; return whether it has changed the voters."""
     base_offset = header[BASE_OFFSET]
     replica.log.append(
@@ -164,7 +164,7 @@ def note_batch(replica: Replica, batch: memoryview, header: Header) -> bool:
 
 
 def handle_snapshot_answer(
-    replica: Replica, response: fetch_snapshot.FetchSnapshotResponse, now_ms: float
+    replica: RaftReplica, response: fetch_snapshot.FetchSnapshotResponse, now_ms: float
 ) -> bool:
     """Store a part of a snapshot; return False if the node has to be left alone for a moment."""
     match response.topics:
@@ -198,7 +198,7 @@ def handle_snapshot_answer(
 
 
 def _store_slice(
-    replica: Replica,
+    replica: RaftReplica,
     role: FollowerRole,
     download: SnapshotDownload,
     snapshot_id: MetadataSnapshotId,
@@ -219,7 +219,7 @@ def _store_slice(
     return True
 
 
-def install_snapshot(replica: Replica, installed: SnapshotInstalled, now_ms: float) -> None:
+def install_snapshot(replica: RaftReplica, installed: SnapshotInstalled, now_ms: float) -> None:
     """Begin the log again behind an installed snapshot, which holds committed records only."""
     assert replica.installing == installed.snapshot_id, "one installation at a time"
     end_offset = installed.snapshot_id.end_offset

@@ -6,7 +6,7 @@ batch of the epoch before anything older is committed (rule 5.4.2 of Raft), and 
 
 from penstock.raft.log_view import EpochEnd
 from penstock.raft.quorum_messages import begin_epoch_request
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.replica_key import ReplicaKey
 from penstock.raft.roles import FOREVER, LeaderRole, ReplicaProgress
 
@@ -14,12 +14,12 @@ OBSERVER_SESSION_MS = 300_000
 OBSERVERS_MAX = 10_000
 
 
-def own_counted_offset(replica: Replica) -> int:
+def own_counted_offset(replica: RaftReplica) -> int:
     """Return the end of the leader's log as it counts for the majority."""
     return replica.log.synced_offset
 
 
-def majority_offset(replica: Replica, role: LeaderRole) -> int:
+def majority_offset(replica: RaftReplica, role: LeaderRole) -> int:
     """Return the largest offset that a majority of voters has; a leader outside has no vote."""
     own = role.voters.get(replica.me.node_id)
     if own is not None:
@@ -29,11 +29,11 @@ def majority_offset(replica: Replica, role: LeaderRole) -> int:
 
 
 def may_commit(start: EpochEnd, offset: int) -> bool:
-    """Return whether a majority at `offset` commits: it must hold a record of this epoch."""
+    """Return whether a majority at `offset` commits, which takes a record of this epoch."""
     return offset > start.end_offset
 
 
-def advance_high_watermark(replica: Replica, role: LeaderRole) -> bool:
+def advance_high_watermark(replica: RaftReplica, role: LeaderRole) -> bool:
     """Move the high watermark to what a majority has; return whether it moved."""
     offset = majority_offset(replica, role)
     if not may_commit(role.start, offset) or offset <= role.high_watermark:
@@ -43,7 +43,7 @@ def advance_high_watermark(replica: Replica, role: LeaderRole) -> bool:
     return True
 
 
-def follow_voters(replica: Replica, role: LeaderRole) -> None:
+def follow_voters(replica: RaftReplica, role: LeaderRole) -> None:
     """Take over a changed voter set: new voters keep the progress that they had as observers."""
     before = {**{each.key: each for each in role.voters.values()}, **role.observers}
     role.voters = {}
@@ -54,7 +54,7 @@ def follow_voters(replica: Replica, role: LeaderRole) -> None:
 
 
 def note_fetch(
-    replica: Replica, role: LeaderRole, key: ReplicaKey, offset: int, now_ms: float
+    replica: RaftReplica, role: LeaderRole, key: ReplicaKey, offset: int, now_ms: float
 ) -> bool:
     """Note the end of a replica's log, by its fetch; return whether the watermark moved."""
     progress = _progress_of(role, key, now_ms)
@@ -91,7 +91,7 @@ def drop_silent_observers(role: LeaderRole, now_ms: float) -> None:
             del role.observers[key]
 
 
-def note_contact(replica: Replica, role: LeaderRole, key: ReplicaKey, now_ms: float) -> None:
+def note_contact(replica: RaftReplica, role: LeaderRole, key: ReplicaKey, now_ms: float) -> None:
     """Count a Fetch or FetchSnapshot of a voter; a majority of them renews the leadership."""
     voter = role.voters.get(key.node_id)
     if voter is None or not voter.key.names(key):
@@ -111,14 +111,14 @@ def check_quorum_deadline(role: LeaderRole) -> float:
     return FOREVER if len(role.voters) == 1 else role.check_quorum_deadline_ms
 
 
-def successors_of(replica: Replica, role: LeaderRole) -> tuple[ReplicaKey, ...]:
+def successors_of(replica: RaftReplica, role: LeaderRole) -> tuple[ReplicaKey, ...]:
     """Return the other voters, those with the longest log first."""
     others = [each for each in role.voters.values() if each.key.node_id != replica.me.node_id]
     others.sort(key=lambda each: (-each.end_offset, each.key))
     return tuple(each.key for each in others)
 
 
-def poll_leader(replica: Replica, role: LeaderRole, now_ms: float) -> bool:
+def poll_leader(replica: RaftReplica, role: LeaderRole, now_ms: float) -> bool:
     """Resign without a majority, announce the epoch; return whether the role changed."""
     if replica.shutting_down or now_ms >= check_quorum_deadline(role):
         replica.become_resigned(successors_of(replica, role), now_ms)

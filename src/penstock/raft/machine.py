@@ -59,7 +59,7 @@ from penstock.raft.quorum_events import (
     TimePassed,
 )
 from penstock.raft.quorum_state import NO_NODE, QuorumState
-from penstock.raft.replica import Replica, ReplicaSettings
+from penstock.raft.replica import RaftReplica, ReplicaSettings
 from penstock.raft.roles import (
     FOREVER,
     CandidateRole,
@@ -94,7 +94,7 @@ class QuorumMachine:
         history: VoterHistory,
         random_below: Callable[[int], int],
     ) -> None:
-        self.replica = Replica(me, settings, log, history, random_below)
+        self.replica = RaftReplica(me, settings, log, history, random_below)
 
     # -- questions of the shell
 

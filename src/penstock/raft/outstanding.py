@@ -7,7 +7,7 @@ from penstock.raft.roles import FOREVER
 
 
 @dataclass(frozen=True, slots=True)
-class InFlight:
+class OutstandingRequest:
     """A request without an answer so far."""
 
     request_id: int
@@ -22,7 +22,7 @@ class OutstandingRequests:
     def __init__(self, timeout_ms: float, backoff_ms: float) -> None:
         self._timeout_ms = timeout_ms
         self._backoff_ms = backoff_ms
-        self._by_node: dict[int, InFlight] = {}
+        self._by_node: dict[int, OutstandingRequest] = {}
         self._backoff_until_ms: dict[int, float] = {}
         self._last_id = 0
 
@@ -31,10 +31,10 @@ class OutstandingRequests:
         assert node_id not in self._by_node, "one request per node is in flight"
         self._last_id += 1
         deadline_ms = now_ms + self._timeout_ms
-        self._by_node[node_id] = InFlight(self._last_id, node_id, request, deadline_ms)
+        self._by_node[node_id] = OutstandingRequest(self._last_id, node_id, request, deadline_ms)
         return self._last_id
 
-    def take(self, request_id: int) -> InFlight | None:
+    def take(self, request_id: int) -> OutstandingRequest | None:
         """Return the request of an answer; None for one that is no longer expected."""
         for node_id, each in self._by_node.items():
             if each.request_id == request_id:

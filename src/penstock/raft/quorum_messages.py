@@ -7,7 +7,7 @@ as they are after the request was handled.
 from penstock.model import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_ID
 from penstock.raft.log_view import EpochEnd
 from penstock.raft.quorum_state import NO_NODE
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.roles import LeaderRole, ResignedRole, SnapshotDownload
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voters import VoterEndpoint
@@ -30,7 +30,7 @@ NO_SNAPSHOT = MetadataSnapshotId(-1, -1)
 # -- requests
 
 
-def vote_request(replica: Replica, voter_id: int, *, pre_vote: bool) -> vote.VoteRequest:
+def vote_request(replica: RaftReplica, voter_id: int, *, pre_vote: bool) -> vote.VoteRequest:
     voter = replica.history.find(voter_id)
     log_end = replica.log.end
     partition = vote.RequestPartitionData(
@@ -48,7 +48,7 @@ def vote_request(replica: Replica, voter_id: int, *, pre_vote: bool) -> vote.Vot
     )
 
 
-def begin_epoch_request(replica: Replica, voter_id: int) -> begin.BeginQuorumEpochRequest:
+def begin_epoch_request(replica: RaftReplica, voter_id: int) -> begin.BeginQuorumEpochRequest:
     voter = replica.history.find(voter_id)
     partition = begin.RequestPartitionData(
         voter_directory_id=voter.directory_id if voter else ZERO_ID,
@@ -64,7 +64,7 @@ def begin_epoch_request(replica: Replica, voter_id: int) -> begin.BeginQuorumEpo
     )
 
 
-def end_epoch_request(replica: Replica, role: ResignedRole) -> end.EndQuorumEpochRequest:
+def end_epoch_request(replica: RaftReplica, role: ResignedRole) -> end.EndQuorumEpochRequest:
     partition = end.RequestPartitionData(
         leader_id=replica.me.node_id,
         leader_epoch=replica.epoch,
@@ -82,14 +82,14 @@ def end_epoch_request(replica: Replica, role: ResignedRole) -> end.EndQuorumEpoc
     )
 
 
-def _listeners(replica: Replica) -> list[Listener]:
+def _listeners(replica: RaftReplica) -> list[Listener]:
     return [
         Listener(name=each.listener, host=each.host, port=each.port)
         for each in replica.me.endpoints
     ]
 
 
-def fetch_request(replica: Replica) -> fetch.FetchRequest:
+def fetch_request(replica: RaftReplica) -> fetch.FetchRequest:
     log_end = replica.log.end
     partition = fetch.FetchPartition(
         current_leader_epoch=replica.epoch,
@@ -112,7 +112,7 @@ def fetch_request(replica: Replica) -> fetch.FetchRequest:
 
 
 def fetch_snapshot_request(
-    replica: Replica, download: SnapshotDownload
+    replica: RaftReplica, download: SnapshotDownload
 ) -> fetch_snapshot.FetchSnapshotRequest:
     end_offset, epoch = download.snapshot_id
     partition = fetch_snapshot.RequestPartitionSnapshot(
@@ -133,11 +133,11 @@ def fetch_snapshot_request(
 # -- responses
 
 
-def _leader_endpoint(replica: Replica) -> VoterEndpoint | None:
+def _leader_endpoint(replica: RaftReplica) -> VoterEndpoint | None:
     return replica.endpoint_of(replica.leader_id) if replica.has_leader else None
 
 
-def quorum_endpoints(replica: Replica) -> list[QuorumNodeEndpoint]:
+def quorum_endpoints(replica: RaftReplica) -> list[QuorumNodeEndpoint]:
     """Return the address of the leader, where it is known."""
     endpoint = _leader_endpoint(replica)
     if endpoint is None:
@@ -145,7 +145,7 @@ def quorum_endpoints(replica: Replica) -> list[QuorumNodeEndpoint]:
     return [QuorumNodeEndpoint(node_id=replica.leader_id, host=endpoint.host, port=endpoint.port)]
 
 
-def vote_response(replica: Replica, error_code: int, *, granted: bool) -> vote.VoteResponse:
+def vote_response(replica: RaftReplica, error_code: int, *, granted: bool) -> vote.VoteResponse:
     partition = vote.ResponsePartitionData(
         error_code=error_code,
         leader_id=replica.leader_id,
@@ -156,27 +156,27 @@ def vote_response(replica: Replica, error_code: int, *, granted: bool) -> vote.V
     return vote.VoteResponse(topics=[topic], node_endpoints=quorum_endpoints(replica))
 
 
-def _epoch_results(replica: Replica, error_code: int) -> list[QuorumTopicResult]:
+def _epoch_results(replica: RaftReplica, error_code: int) -> list[QuorumTopicResult]:
     partition = QuorumPartitionResult(
         error_code=error_code, leader_id=replica.leader_id, leader_epoch=replica.epoch
     )
     return [QuorumTopicResult(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])]
 
 
-def begin_epoch_response(replica: Replica, error_code: int) -> begin.BeginQuorumEpochResponse:
+def begin_epoch_response(replica: RaftReplica, error_code: int) -> begin.BeginQuorumEpochResponse:
     return begin.BeginQuorumEpochResponse(
         topics=_epoch_results(replica, error_code), node_endpoints=quorum_endpoints(replica)
     )
 
 
-def end_epoch_response(replica: Replica, error_code: int) -> end.EndQuorumEpochResponse:
+def end_epoch_response(replica: RaftReplica, error_code: int) -> end.EndQuorumEpochResponse:
     return end.EndQuorumEpochResponse(
         topics=_epoch_results(replica, error_code), node_endpoints=quorum_endpoints(replica)
     )
 
 
 def fetch_response(
-    replica: Replica,
+    replica: RaftReplica,
     error_code: int = 0,
     *,
     diverging: EpochEnd | None = None,
@@ -215,7 +215,7 @@ def fetch_response(
 
 
 def fetch_snapshot_response(
-    replica: Replica,
+    replica: RaftReplica,
     error_code: int = 0,
     *,
     snapshot_id: MetadataSnapshotId = NO_SNAPSHOT,
@@ -244,7 +244,7 @@ def fetch_snapshot_response(
 
 
 def endpoint_in(
-    replica: Replica, leader_id: int, endpoints: list[QuorumNodeEndpoint] | list[NodeEndpoint]
+    replica: RaftReplica, leader_id: int, endpoints: list[QuorumNodeEndpoint] | list[NodeEndpoint]
 ) -> VoterEndpoint | None:
     """Return the address of the leader that an answer carries, or the one that is known."""
     listener = replica.me.endpoints[0].listener if replica.me.endpoints else ""

@@ -33,7 +33,7 @@ from penstock.raft.roles import (
     CandidateRole,
     FollowerRole,
     LeaderRole,
-    ParkedFetch,
+    ParkedReplicaFetch,
     ProspectiveRole,
     QuorumRole,
     ReplicaProgress,
@@ -69,7 +69,7 @@ class ReplicaSettings:
     fetch_snapshot_bytes_max: int = 1024 * 1024
 
 
-class Replica:
+class RaftReplica:
     """One replica. `random_below(n)` returns a number from 0 to n - 1."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Replica:
         self._voters_seen: Voters | None = None
         self._is_voter = False
         self.requests = OutstandingRequests(settings.request_timeout_ms, settings.retry_backoff_ms)
-        self.released: list[ParkedFetch] = []  # fetches of a leadership that has ended
+        self.released: list[ParkedReplicaFetch] = []  # fetches of a leadership that has ended
         self.effects: list[QuorumEffect] = []
 
     # -- questions

@@ -10,7 +10,7 @@ from penstock.errors import (
 )
 from penstock.model import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID, ZERO_ID
 from penstock.raft.quorum_state import NO_NODE
-from penstock.raft.replica import Replica
+from penstock.raft.replica import RaftReplica
 from penstock.raft.replica_key import ReplicaKey
 from penstock.raft.roles import LeaderRole
 from penstock.raft.voters import VoterEndpoint
@@ -20,7 +20,7 @@ OK = 0
 _FAILURES = (BrokerNotAvailable.code, InvalidRequest.code, InvalidVoterKey.code)
 
 
-def is_own_cluster(replica: Replica, cluster_id: str | None) -> bool:
+def is_own_cluster(replica: RaftReplica, cluster_id: str | None) -> bool:
     """Return whether a cluster id is right; a request without one passes."""
     return cluster_id is None or cluster_id == replica.settings.cluster_id
 
@@ -32,14 +32,14 @@ def is_metadata_topic(topic: fetch.FetchTopic | fetch.FetchableTopicResponse) ->
     return topic.topic_id == METADATA_TOPIC_ID
 
 
-def voter_request_error(replica: Replica, sender_id: int, epoch: int) -> int:
+def voter_request_error(replica: RaftReplica, sender_id: int, epoch: int) -> int:
     """Return the error of a request between voters that is old, or names no sender."""
     if epoch < replica.epoch:
         return FencedLeaderEpoch.code
     return InvalidRequest.code if sender_id < 0 else OK
 
 
-def leader_request_error(replica: Replica, epoch: int) -> int:
+def leader_request_error(replica: RaftReplica, epoch: int) -> int:
     """Return the error of a request that only the leader of its epoch answers."""
     if epoch < replica.epoch:
         return FencedLeaderEpoch.code
@@ -50,12 +50,12 @@ def leader_request_error(replica: Replica, epoch: int) -> int:
     return BrokerNotAvailable.code if replica.shutting_down else OK
 
 
-def is_own_voter_key(replica: Replica, voter_id: int, directory_id: bytes) -> bool:
+def is_own_voter_key(replica: RaftReplica, voter_id: int, directory_id: bytes) -> bool:
     """Return whether a request was meant for this replica; one without key passes."""
     return voter_id < 0 or ReplicaKey(voter_id, directory_id).names(replica.key)
 
 
-def is_consistent_leader(replica: Replica, leader_id: int, epoch: int) -> bool:
+def is_consistent_leader(replica: RaftReplica, leader_id: int, epoch: int) -> bool:
     """Return whether a leader in a message agrees with the one that is known here."""
     if leader_id == replica.me.node_id:
         return isinstance(replica.role, LeaderRole) and epoch <= replica.epoch
@@ -67,7 +67,11 @@ def is_consistent_leader(replica: Replica, leader_id: int, epoch: int) -> bool:
 
 
 def follow_epoch(
-    replica: Replica, leader_id: int, epoch: int, endpoint: VoterEndpoint | None, now_ms: float
+    replica: RaftReplica,
+    leader_id: int,
+    epoch: int,
+    endpoint: VoterEndpoint | None,
+    now_ms: float,
 ) -> bool:
     """Move to the epoch and leader of a message; return False if they contradict this replica's."""
     if not is_consistent_leader(replica, leader_id, epoch):
@@ -86,7 +90,7 @@ def follow_epoch(
 
 
 def settle_answer(
-    replica: Replica,
+    replica: RaftReplica,
     error_code: int,
     leader_id: int,
     epoch: int,

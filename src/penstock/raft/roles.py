@@ -108,7 +108,7 @@ class ReplicaProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedFetch:
+class ParkedReplicaFetch:
     """A fetch that waits for records or for a higher watermark."""
 
     reply_to: int
@@ -127,7 +127,7 @@ class LeaderRole:
     observers: dict[ReplicaKey, ReplicaProgress] = field(default_factory=dict)
     fetched_voters: list[int] = field(default_factory=list)
     high_watermark: int = UNKNOWN_OFFSET
-    parked: dict[int, ParkedFetch] = field(default_factory=dict)
+    parked: dict[int, ParkedReplicaFetch] = field(default_factory=dict)
 
 
 QuorumRole = (

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voters import Voters
-from penstock.testing.sim.quorum.storage import BatchLog, SimQuorumDisk, StoredBatch
+from penstock.testing.sim.quorum.storage import BatchLog, SimBatch, SimQuorumDisk
 
 
 class InvariantBroken(AssertionError):
@@ -72,7 +72,7 @@ class QuorumChecker:
             f"node {leader_id} leads epoch {epoch} without records committed below {end_offset}",
         )
 
-    def note_append(self, replica: CheckedReplica, batch: StoredBatch) -> None:
+    def note_append(self, replica: CheckedReplica, batch: SimBatch) -> None:
         first = self._batches.setdefault((batch.epoch, batch.base_offset), batch.data)
         require(
             first == batch.data,
@@ -81,11 +81,18 @@ class QuorumChecker:
         )
 
     def note_truncation(self, replica: CheckedReplica, offset: int) -> None:
-        """Check a truncation before it is done."""
+        """Check a truncation before it is done.
+
+        A replica of an older epoch may drop records that a later epoch has committed without it.
+        """
+        election = replica.disk.election
+        epoch = election.leader_epoch if election is not None else 0
         for batch in replica.disk.log.batches[replica.disk.log.index_of(offset) :]:
-            known = self.committed.batch_before(batch.end_offset)
+            index = self.committed.index_of(batch.base_offset)
+            if index == len(self.committed.batches) or self._commit_epochs[index] > epoch:
+                continue
             require(
-                known is None or known.data != batch.data,
+                self.committed.batches[index].data != batch.data,
                 f"node {replica.node_id} truncates the committed batch at {batch.base_offset}",
             )
 

@@ -44,7 +44,7 @@ from penstock.raft.roles import FOREVER, ResignedRole
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voter_history import VoterHistory
 from penstock.raft.voters import QuorumVoter, Voters
-from penstock.testing.sim.quorum.storage import SimQuorumDisk, StoredBatch
+from penstock.testing.sim.quorum.storage import SimBatch, SimQuorumDisk
 from penstock.wire.batch import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -207,7 +207,7 @@ class SimReplica:
         data = build_batch(
             [Record(offset, 0, None, value)], base_offset=offset, leader_epoch=machine.epoch
         )
-        self._append(StoredBatch(offset, offset + 1, machine.epoch, data, is_control=False))
+        self._append(SimBatch(offset, offset + 1, machine.epoch, data, is_control=False))
         self.step(LeaderAppended(data))
         return True
 
@@ -316,7 +316,7 @@ class SimReplica:
             case LeaderChanged() | PersistElection():
                 pass
 
-    def _append(self, batch: StoredBatch) -> None:
+    def _append(self, batch: SimBatch) -> None:
         self.checker.note_append(self, batch)
         self.disk.append(batch)
 
@@ -379,13 +379,13 @@ class SimReplica:
                 self.simulation.faults.maybe_crash_voter(self)
 
 
-def split_batches(data: bytes) -> list[StoredBatch]:
+def split_batches(data: bytes) -> list[SimBatch]:
     """Return the batches of a fetch answer one by one."""
     batches = []
     for position, header in batch_headers(data):
         base_offset = header[BASE_OFFSET]
         batches.append(
-            StoredBatch(
+            SimBatch(
                 base_offset,
                 base_offset + header[LAST_OFFSET_DELTA] + 1,
                 header[LEADER_EPOCH],
@@ -396,7 +396,7 @@ def split_batches(data: bytes) -> list[StoredBatch]:
     return batches
 
 
-def seal_control(effect: AppendControl) -> StoredBatch:
+def seal_control(effect: AppendControl) -> SimBatch:
     """Return the batch of control records that begins an epoch."""
     base_offset = effect.base_offset
     records = [
@@ -405,4 +405,4 @@ def seal_control(effect: AppendControl) -> StoredBatch:
     ]
     data = build_batch(records, base_offset=base_offset, leader_epoch=effect.epoch, control=True)
     end_offset = base_offset + len(records)
-    return StoredBatch(base_offset, end_offset, effect.epoch, data, is_control=True)
+    return SimBatch(base_offset, end_offset, effect.epoch, data, is_control=True)

@@ -96,7 +96,7 @@ class QuorumSimulation:
         self.at(self.now_ms + delay_ms, replica, call)
 
     def deliver(self, delay_ms: float, replica: SimReplica, call: Callable[[], None]) -> None:
-        """Run `call` at a replica, in whatever life."""
+        """Run `call` at a replica, in its present life or a later one."""
         self._order += 1
         heapq.heappush(self._events, (self.now_ms + delay_ms, self._order, replica, -1, call))
 

@@ -1,4 +1,4 @@
-"""The disk of one simulated replica: what the process sees, and what a loss of power leaves.
+"""The disk of one simulated replica: files as the process sees them, and their durable part.
 
 A sync makes the changes durable that came before it. A loss of power keeps the durable part and
 any number of the first changes after it. A kill keeps everything, but makes nothing durable.
@@ -19,7 +19,7 @@ from penstock.raft.quorum_state import QuorumState
 from penstock.raft.snapshot import MetadataSnapshotId
 
 
-class StoredBatch(NamedTuple):
+class SimBatch(NamedTuple):
     base_offset: int
     end_offset: int
     epoch: int
@@ -27,7 +27,7 @@ class StoredBatch(NamedTuple):
     is_control: bool
 
 
-Change = StoredBatch | int  # an appended batch, or the offset of a truncation
+Change = SimBatch | int  # an appended batch, or the offset of a truncation
 
 
 class BatchLog:
@@ -35,7 +35,7 @@ class BatchLog:
 
     __slots__ = ("batches", "start_offset")
 
-    def __init__(self, start_offset: int = 0, batches: list[StoredBatch] | None = None) -> None:
+    def __init__(self, start_offset: int = 0, batches: list[SimBatch] | None = None) -> None:
         self.start_offset = start_offset
         self.batches = batches or []
 
@@ -47,7 +47,7 @@ class BatchLog:
         """Return the place of the batch that begins at `offset`, or of the next one."""
         return bisect_left(self.batches, offset, key=lambda batch: batch.base_offset)
 
-    def batch_before(self, end_offset: int) -> StoredBatch | None:
+    def batch_before(self, end_offset: int) -> SimBatch | None:
         """Return the batch that ends at `end_offset`."""
         index = self.index_of(end_offset) - 1
         if index >= 0 and self.batches[index].end_offset == end_offset:
@@ -82,7 +82,7 @@ class SimQuorumDisk:
 
     # -- the log
 
-    def append(self, batch: StoredBatch) -> None:
+    def append(self, batch: SimBatch) -> None:
         self.log.apply(batch)
         self.unsynced.append(batch)
 
