@@ -48,7 +48,7 @@ from penstock.raft.quorum_effects import (
     StoreSlice,
     TruncateLog,
 )
-from penstock.raft.quorum_events import AppendFailed, SnapshotInstalled, SnapshotWritten
+from penstock.raft.quorum_events import SnapshotInstalled, SnapshotWritten
 from penstock.raft.quorum_state import QuorumState
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.wire.messages.k01_fetch import EpochEndOffset, FetchRequest, SnapshotId
@@ -243,13 +243,6 @@ def test_truncation_undoes_what_a_sync_in_flight_covers() -> None:
     replica.machine.replica.truncate_log(5)
     replica.sync()
     assert replica.machine.replica.log.synced_offset == 5
-
-
-def test_a_full_disk_takes_back_the_append_and_pauses() -> None:
-    replica = follower()
-    replica.answer(2, fetch_answer(2, 5, records=batch_of(0, 5)))
-    replica.step(AppendFailed(end_offset=0))
-    assert replica.machine.end_offset == 0
 
 
 # -- snapshots of the leader

@@ -10,6 +10,8 @@ from machine_driver import (
     vote_answer,
 )
 
+from penstock.raft.description import describe_quorum
+from penstock.raft.leadership import OBSERVER_SESSION_MS
 from penstock.raft.quorum_effects import (
     AppendControl,
     HighWatermarkMoved,
@@ -266,3 +268,31 @@ def test_a_fetch_counts_when_it_arrives_and_not_when_it_ends() -> None:
     role = leader.machine.replica.role
     assert isinstance(role, LeaderRole)
     assert role.voters[2].last_fetch_ms == arrived_ms
+
+
+def test_the_description_has_the_end_and_the_contacts_of_each_replica() -> None:
+    leader = MachineDriver(kraft_version=0)
+    leader.elect()
+    leader.append()
+    leader.ask(fetch_request(replica=2, offset=1, last_epoch=1))
+    leader.ask(fetch_request(replica=9, offset=2, last_epoch=1))
+    leader.now_ms += 40
+    described = describe_quorum(leader.machine.replica, leader.now_ms, wall_ms=5000)
+    assert described is not None
+    assert (described.leader_id, described.epoch, described.high_watermark) == (1, 1, 1)
+    lines = [(e.key.node_id, e.end_offset, *e[2:]) for e in described.voters]
+    assert lines == [(1, 2, 5000, 5000), (2, 1, 4960, -1), (3, -1, -1, -1)]
+    assert [(e.key.node_id, *e[1:]) for e in described.observers] == [(9, 2, 4960, 4960)]
+
+
+def test_a_silent_observer_is_no_longer_described() -> None:
+    leader = MachineDriver(kraft_version=0, voter_ids=(1,))
+    leader.ask(fetch_request(replica=9, offset=1, last_epoch=1))
+    leader.now_ms += OBSERVER_SESSION_MS
+    described = describe_quorum(leader.machine.replica, leader.now_ms, wall_ms=5000)
+    assert described is not None
+    assert described.observers == ()
+
+
+def test_only_the_leader_describes_the_quorum() -> None:
+    assert describe_quorum(MachineDriver().machine.replica, 0, 0) is None

@@ -44,7 +44,6 @@ from penstock.raft.log_view import LogView, StoredSnapshot
 from penstock.raft.quorum_effects import CutLog, PersistElection, QuorumEffect, SendReply, in_order
 from penstock.raft.quorum_events import (
     AnswerArrived,
-    AppendFailed,
     LeaderAppended,
     LogSynced,
     QuorumEvent,
@@ -211,8 +210,6 @@ class QuorumMachine:
                 assert replica.installing == event.snapshot_id, "one installation at a time"
                 replica.installing = None
                 replica.requests.back_off(replica.leader_id, now_ms)
-            case AppendFailed():
-                self._undo_append(event.end_offset, now_ms)
             case ResignRequested():
                 if isinstance(replica.role, LeaderRole) and event.epoch == replica.epoch:
                     replica.become_resigned(successors_of(replica, replica.role), now_ms)
@@ -287,15 +284,6 @@ class QuorumMachine:
         log.cut(start_offset)
         replica.history.forget_before(start_offset)
         replica.effects.append(CutLog(start_offset, forgotten))
-
-    def _undo_append(self, end_offset: int, now_ms: float) -> None:
-        """Go back to the end of the log on a full disk; a leader that cannot write resigns."""
-        replica = self.replica
-        replica.truncate_log(end_offset)
-        if isinstance(replica.role, LeaderRole):
-            replica.become_resigned(successors_of(replica, replica.role), now_ms)
-        elif replica.has_leader:
-            replica.requests.back_off(replica.leader_id, now_ms)
 
     def _finish(self, now_ms: float) -> list[QuorumEffect]:
         """Do all that is due, and return the effects of the step."""

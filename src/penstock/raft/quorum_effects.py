@@ -1,8 +1,9 @@
 """Effects that the machine of the quorum asks its shell for.
 
-The shell performs them strictly in order. PersistElection holds up all later effects until the
-state is durable. SyncLog does not: its end comes back as LogSynced. Within a step the order is:
-persist, change the log, sync, notify, send, reply.
+The shell performs them strictly in order: an effect waits until the one before is done. An effect
+without room on the disk is tried again, and the later ones wait for it. SyncLog and InstallSnapshot
+are done when they have begun; their ends come back as events. Within a step the order is: persist,
+change the log, sync, notify, send, reply.
 """
 
 from typing import NamedTuple
@@ -18,7 +19,7 @@ ControlMessage = LeaderChangeMessage | KRaftVersionRecord | VotersRecord
 
 
 class PersistElection(NamedTuple):
-    """Write epoch, leader and vote durably before any later effect."""
+    """Write epoch, leader and vote. Done when they are durable."""
 
     state: QuorumState
 

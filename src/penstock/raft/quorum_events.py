@@ -62,12 +62,6 @@ class LeaderAppended(NamedTuple):
     data: bytes
 
 
-class AppendFailed(NamedTuple):
-    """The disk had no room for appended records: the log ends at `end_offset`."""
-
-    end_offset: int
-
-
 class LogSynced(NamedTuple):
     """The sync that SyncLog asked for has ended."""
 
@@ -110,7 +104,6 @@ QuorumEvent = (
     | RequestFailed
     | TimePassed
     | LeaderAppended
-    | AppendFailed
     | LogSynced
     | SnapshotWritten
     | SnapshotInstalled

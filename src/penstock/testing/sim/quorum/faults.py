@@ -13,6 +13,7 @@ DOWN_MS = (1.0, 120.0)
 PARTITION_MS = (20.0, 200.0)
 PAUSE_MS = (10.0, 200.0)
 SLOW_DISK_MS = (30.0, 200.0)
+FULL_DISK_MS = (10.0, 150.0)
 SHUTDOWN_MS = 60.0
 MOMENT_CRASH_CHANCE = 0.06
 QUICK_START_MS = (0.0, 3.0)
@@ -34,6 +35,7 @@ class FaultInjector:
             (3, self._split),
             (2, self._block_one_way),
             (3, self._slow_disk),
+            (2, self._fill_disk),
             (1, self._resign),
             (1, self._shut_down),
         ]
@@ -138,6 +140,16 @@ class FaultInjector:
 
         self._heal_after(SLOW_DISK_MS, heal)
 
+    def _fill_disk(self) -> None:
+        self._counters["full disks"] += 1
+        victim = self._victim()
+        victim.has_full_disk = True
+
+        def heal() -> None:
+            victim.has_full_disk = False
+
+        self._heal_after(FULL_DISK_MS, heal)
+
     def _resign(self) -> None:
         for replica in self._simulation.replicas.values():
             if replica.machine is not None and replica.machine.is_leader:
@@ -185,6 +197,7 @@ class FaultInjector:
         self._network.loss_chance = 0.0
         for replica in self._simulation.replicas.values():
             replica.has_slow_disk = False
+            replica.has_full_disk = False
             replica.paused_until_ms = 0.0
             if replica.machine is not None and replica.machine.replica.shutting_down:
                 replica.kill()

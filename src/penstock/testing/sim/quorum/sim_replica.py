@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from penstock.testing.sim.quorum.simulation import QuorumSimulation
 
 SLOW_DISK_FACTOR = 15.0
+ROOM_RETRY_MS = 4.0
+WRITING = (PersistElection, AppendBatches, AppendControl, StoreSlice)
 NOTABLE = (
     LeadershipGained,
     LeadershipLost,
@@ -93,6 +95,8 @@ class SimReplica:
         self.machine: QuorumMachine | None = None
         self.paused_until_ms = 0.0
         self.has_slow_disk = False
+        self.has_full_disk = False
+        self._waits_for_room = False
         self.is_gained = False
         self._clock_rate = clock_rate
         self._clock_start_ms = simulation.chance.uniform(0.0, 1000.0)
@@ -154,6 +158,7 @@ class SimReplica:
                 history.add_all(batch.base_offset, map(read_control, read_records(batch.data)))
         self._queue.clear()
         self._is_storing = self._is_snapshotting = self.is_gained = False
+        self._waits_for_room = False
         self._high_watermark = -1
         self._timer_ms = FOREVER
         self.machine = QuorumMachine(
@@ -201,7 +206,9 @@ class SimReplica:
     def propose(self, value: bytes) -> bool:
         """Append a record as leader; return False if this node does not lead."""
         machine = self.machine
-        if machine is None or not machine.is_leader or not self.is_gained or self._is_storing:
+        if machine is None or not machine.is_leader or not self.is_gained:
+            return False
+        if self._queue or self.has_full_disk:
             return False
         offset = machine.end_offset
         data = build_batch(
@@ -214,7 +221,7 @@ class SimReplica:
     def take_snapshot(self) -> None:
         """Write a snapshot of the committed records, which takes some time."""
         machine = self.machine
-        if machine is None or self._is_snapshotting:
+        if machine is None or self._is_snapshotting or self.has_full_disk:
             return
         snapshot_id = machine.next_snapshot_id()
         if snapshot_id is None:
@@ -255,12 +262,25 @@ class SimReplica:
     def _run_queue(self) -> None:
         while self._queue and not self._is_storing:
             effect = self._queue[0]
+            if self.has_full_disk and isinstance(effect, WRITING):
+                self._wait_for_room()
+                return
             if isinstance(effect, PersistElection):
                 self._is_storing = True
                 self.simulation.after(self._disk_ms(), self, self._end_storing)
                 return
             self._queue.popleft()
             self._perform_one(effect)
+
+    def _wait_for_room(self) -> None:
+        """Try the first effect again a little later; all others wait behind it."""
+        if not self._waits_for_room:
+            self._waits_for_room = True
+            self.simulation.after(ROOM_RETRY_MS, self, self._try_again)
+
+    def _try_again(self) -> None:
+        self._waits_for_room = False
+        self._run_queue()
 
     def _end_storing(self) -> None:
         effect = self._queue.popleft()

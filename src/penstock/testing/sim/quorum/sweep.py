@@ -34,6 +34,7 @@ REACHED = (
     "isolations",
     "one-way partitions",
     "slow disks",
+    "full disks",
     "shutdowns",
 )
 
