@@ -8,8 +8,10 @@ from machine_driver import (
     log_of,
     snapshot_request,
     vote_answer,
+    voter,
 )
 
+from penstock.raft.control import control_record
 from penstock.raft.description import describe_quorum
 from penstock.raft.leadership import OBSERVER_SESSION_MS
 from penstock.raft.quorum_effects import (
@@ -22,9 +24,11 @@ from penstock.raft.quorum_effects import (
     SendRequest,
     SyncLog,
 )
-from penstock.raft.quorum_events import SnapshotWritten
+from penstock.raft.quorum_events import LeaderAppended, SnapshotWritten
 from penstock.raft.roles import LeaderRole
 from penstock.raft.snapshot import MetadataSnapshotId
+from penstock.raft.voters import to_record
+from penstock.wire.batch import build_batch
 from penstock.wire.messages.k53_begin_quorum_epoch import BeginQuorumEpochRequest
 from penstock.wire.records.quorum import LeaderChangeMessage, VotersRecord
 
@@ -203,6 +207,17 @@ def test_fetches_of_observers_do_not_renew_a_leadership() -> None:
     assert leader.role == "Resigned"
 
 
+def test_a_request_with_the_leaders_own_id_does_not_renew_a_leadership() -> None:
+    leader = MachineDriver(kraft_version=0)
+    leader.elect()
+    leader.ask(fetch_request(offset=1, last_epoch=1))
+    leader.step(SnapshotWritten(MetadataSnapshotId(1, 1), 100))
+    leader.wait(CHECK_QUORUM_MS - 1)
+    leader.ask(snapshot_request(replica=1, snapshot=(1, 1)))
+    leader.wait(1)
+    assert leader.role == "Resigned"
+
+
 def test_a_majority_of_five_needs_two_followers() -> None:
     leader = MachineDriver(voter_ids=(1, 2, 3, 4, 5))
     leader.wait(FETCH_MS)
@@ -296,3 +311,41 @@ def test_a_silent_observer_is_no_longer_described() -> None:
 
 def test_only_the_leader_describes_the_quorum() -> None:
     assert describe_quorum(MachineDriver().machine.replica, 0, 0) is None
+
+
+# -- voter sets
+
+
+def voters_batch(offset: int, epoch: int, *ids: int) -> bytes:
+    record = control_record(offset, 0, to_record(tuple(voter(node_id) for node_id in ids)))
+    return build_batch([record], base_offset=offset, leader_epoch=epoch, control=True)
+
+
+def test_a_voter_set_counts_from_its_append_on() -> None:
+    leader = MachineDriver()
+    leader.elect()
+    leader.step(LeaderAppended(voters_batch(3, 1, 1, 4, 5)))
+    leader.ask(fetch_request(replica=2, offset=4, last_epoch=1))
+    assert leader.machine.high_watermark == -1
+    leader.ask(fetch_request(replica=4, offset=4, last_epoch=1))
+    assert leader.machine.high_watermark == 4
+
+
+def test_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
+    leader = MachineDriver()
+    leader.elect()
+    leader.step(LeaderAppended(voters_batch(3, 1, 2, 3)))
+    leader.ask(fetch_request(replica=2, offset=4, last_epoch=1))
+    assert leader.machine.high_watermark == -1
+    leader.ask(fetch_request(replica=3, offset=4, last_epoch=1))
+    assert leader.machine.high_watermark == 4
+
+
+def test_a_new_voter_keeps_the_progress_that_it_had_as_observer() -> None:
+    leader = MachineDriver(voter_ids=(1,))
+    leader.ask(fetch_request(replica=4, offset=3, last_epoch=1))
+    leader.step(LeaderAppended(voters_batch(3, 1, 1, 4)))
+    role = leader.machine.replica.role
+    assert isinstance(role, LeaderRole)
+    assert role.voters[4].end_offset == 3
+    assert role.observers == {}

@@ -8,7 +8,7 @@ from penstock.raft.log_view import EpochEnd
 from penstock.raft.quorum_messages import begin_epoch_request
 from penstock.raft.replica import RaftReplica
 from penstock.raft.replica_key import ReplicaKey
-from penstock.raft.roles import FOREVER, LeaderRole, ReplicaProgress
+from penstock.raft.roles import FOREVER, NEVER_MS, LeaderRole, ReplicaProgress
 
 OBSERVER_SESSION_MS = 300_000
 OBSERVERS_MAX = 10_000
@@ -51,6 +51,7 @@ def follow_voters(replica: RaftReplica, role: LeaderRole) -> None:
         key = ReplicaKey(voter.node_id, voter.directory_id)
         role.voters[voter.node_id] = before.pop(key, ReplicaProgress(key))
     role.observers = {key: each for key, each in before.items() if key != replica.key}
+    role.begin_epoch_at_ms = NEVER_MS  # new voters hear of the epoch at once
 
 
 def note_fetch(
@@ -94,7 +95,7 @@ def drop_silent_observers(role: LeaderRole, now_ms: float) -> None:
 def note_contact(replica: RaftReplica, role: LeaderRole, key: ReplicaKey, now_ms: float) -> None:
     """Count a Fetch or FetchSnapshot of a voter; a majority of them renews the leadership."""
     voter = role.voters.get(key.node_id)
-    if voter is None or not voter.key.names(key):
+    if voter is None or not voter.key.names(key) or key.node_id == replica.me.node_id:
         return
     if key.node_id not in role.fetched_voters:
         role.fetched_voters.append(key.node_id)
@@ -130,5 +131,6 @@ def poll_leader(replica: RaftReplica, role: LeaderRole, now_ms: float) -> bool:
             heard = progress.last_fetch_ms >= 0 and now_ms - progress.last_fetch_ms < silence_ms
             if node_id != replica.me.node_id and not heard and replica.requests.is_ready(node_id):
                 replica.send(node_id, begin_epoch_request(replica, node_id), now_ms)
-        role.begin_epoch_at_ms = now_ms + silence_ms
+        is_alone = len(role.voters) == 1 and replica.me.node_id in role.voters
+        role.begin_epoch_at_ms = FOREVER if is_alone else now_ms + silence_ms
     return False
