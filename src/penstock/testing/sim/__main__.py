@@ -4,7 +4,8 @@
     --workers N    processes; one per core unless set
     --story        print the events of the seeds, one line each
 
-The exit status is 1 if a seed has failed. A failed seed is printed with the command that repeats
+The exit status is 1 if a seed has failed, or if 1000 seeds or more have reached a kind of event too
+seldom. A failed seed is printed with the command that repeats
 it; equal seeds give equal events under any PYTHONHASHSEED.
 """
 
@@ -18,6 +19,7 @@ from penstock.testing.sim.quorum.simulation import QuorumSimulation
 from penstock.testing.sim.quorum.sweep import SweepResult, sweep
 
 PROGRESS_EVERY_S = 10.0
+SEEDS_FOR_ALL_EVENTS = 1000
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -77,7 +79,10 @@ def main(arguments: list[str]) -> int:
 
     result = sweep(options.first, options.seeds, options.workers, progress)
     report(result, time.monotonic() - begin_s)
-    return 1 if result.failures else 0
+    missed = result.missed() if result.seeds >= SEEDS_FOR_ALL_EVENTS else []
+    if missed:
+        print(f"reached too seldom: {', '.join(missed)}")
+    return 1 if result.failures or missed else 0
 
 
 if __name__ == "__main__":
