@@ -19,7 +19,7 @@ class ReplicaStatus(NamedTuple):
     last_caught_up_ms: int
 
 
-class QuorumDescription(NamedTuple):
+class LeaderDescription(NamedTuple):
     """The answer of a leader; the watermark is -1 before its epoch has one."""
 
     leader_id: int
@@ -29,7 +29,7 @@ class QuorumDescription(NamedTuple):
     observers: tuple[ReplicaStatus, ...]
 
 
-def describe_quorum(replica: RaftReplica, now_ms: float, wall_ms: int) -> QuorumDescription | None:
+def describe_quorum(replica: RaftReplica, now_ms: float, wall_ms: int) -> LeaderDescription | None:
     """Return the quorum at a time on both clocks; None on a replica that does not lead."""
     role = replica.role
     if not isinstance(role, LeaderRole):
@@ -49,7 +49,7 @@ def describe_quorum(replica: RaftReplica, now_ms: float, wall_ms: int) -> Quorum
             wall(progress.caught_up_ms),
         )
 
-    return QuorumDescription(
+    return LeaderDescription(
         replica.leader_id,
         replica.epoch,
         role.high_watermark,
