@@ -56,6 +56,11 @@ def test_a_replica_starts_in_the_role_of_its_stored_state(
     assert (replica.role, replica.machine.epoch) == (role, epoch)
 
 
+def test_a_stored_vote_without_directory_is_a_vote_for_the_node() -> None:
+    stored = QuorumState(leader_epoch=6, voted_id=1)
+    assert MachineDriver(stored=stored, kraft_version=0).role == "Candidate"
+
+
 def test_a_state_behind_the_log_is_replaced_by_the_epoch_of_the_log() -> None:
     stored = QuorumState(leader_epoch=3, leader_id=1)
     replica = MachineDriver(stored=stored, log=log_of((4, 0), end=10))

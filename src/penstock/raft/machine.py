@@ -171,7 +171,8 @@ class QuorumMachine:
         replica.election = election
         # The last life may have been killed before its state was durable.
         replica.effects.append(PersistElection(election))
-        voted_for_me = replica.voted_key is not None and replica.voted_key == replica.key
+        # With kraft.version 0 the stored vote has no directory.
+        voted_for_me = replica.voted_key is not None and replica.voted_key.names(replica.key)
         if election.leader_id == replica.me.node_id:
             # A leader that lost unsynced records must not write others under the same epoch.
             replica.become_resigned((), now_ms)

@@ -40,6 +40,7 @@ from penstock.raft.quorum_events import (
     SnapshotWritten,
     TimePassed,
 )
+from penstock.raft.quorum_state import QuorumState, format_quorum_state, parse_quorum_state
 from penstock.raft.roles import FOREVER, ResignedRole
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voter_history import VoterHistory
@@ -127,11 +128,12 @@ class SimReplica:
         at_ms = max(self.simulation.now_ms, at_ms) + 0.001
         if at_ms < self._timer_ms:
             self._timer_ms = at_ms
-            self.simulation.at(at_ms, self, self._wake_up)
+            self.simulation.at(at_ms, self, lambda: self._wake_up(at_ms))
 
-    def _wake_up(self) -> None:
+    def _wake_up(self, at_ms: float) -> None:
         machine = self.machine
-        assert machine is not None
+        if machine is None or at_ms != self._timer_ms:
+            return  # an earlier timer was set meanwhile
         self._timer_ms = FOREVER
         if machine.wake_up_ms <= self.now_ms:
             self.step(TimePassed())
@@ -164,13 +166,21 @@ class SimReplica:
         self.machine = QuorumMachine(
             self.me, self.simulation.settings_of(self), log, history, self.simulation.random_below
         )
-        stored = self.disk.election
+        stored = self._read_election(history)
         if stored is not None and stored.leader_id == self.node_id:
             self.checker.counters["restarted leaders"] += 1
         elif stored is not None and stored.voted_id == self.node_id:
             self.checker.counters["restarted candidates"] += 1
         self.simulation.tell(self, f"start from {stored}, {log.end}")
         self._perform(self.machine.start(stored, self.now_ms))
+
+    def _read_election(self, history: VoterHistory) -> QuorumState | None:
+        """Return the stored state as its file gives it back."""
+        stored = self.disk.election
+        if stored is None:
+            return None
+        voter_ids = tuple(voter.node_id for voter in history.latest)
+        return parse_quorum_state(format_quorum_state(stored, voter_ids, history.kraft_version))
 
     def kill(self) -> None:
         """End the process; the page cache survives."""
