@@ -24,6 +24,7 @@ class QuorumDraw:
     replica: ReplicaSettings
     faults_end_ms: float
     fault_gap_ms: float
+    moment_fault_chance: float  # of a fault right after a vote or an election
     proposal_gap_ms: float
     snapshot_gap_ms: float
     snapshot_bytes: int
@@ -79,6 +80,7 @@ def draw_quorum(seed: int, chance: random.Random) -> QuorumDraw:
         ),
         faults_end_ms=float(chance.randint(500, 1000)),
         fault_gap_ms=float(chance.randint(40, 120)),
+        moment_fault_chance=chance.choice((0.03, 0.06, 0.4)),
         proposal_gap_ms=chance.uniform(15.0, 60.0),
         snapshot_gap_ms=chance.choice((60.0, 120.0, 300.0)),
         snapshot_bytes=chance.randint(50, 600),

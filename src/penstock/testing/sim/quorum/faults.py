@@ -15,7 +15,6 @@ PAUSE_MS = (10.0, 200.0)
 SLOW_DISK_MS = (30.0, 200.0)
 FULL_DISK_MS = (10.0, 150.0)
 SHUTDOWN_MS = 60.0
-MOMENT_CRASH_CHANCE = 0.06
 QUICK_START_MS = (0.0, 3.0)
 
 
@@ -77,27 +76,44 @@ class FaultInjector:
 
     def maybe_crash_voter(self, voter: "SimReplica") -> None:
         """Crash a voter right after its vote has left, and start it again soon, now and then."""
-        self._maybe_crash(voter, 1.0, "crashes after a vote")
 
-    def maybe_crash_leader(self, leader: "SimReplica") -> None:
-        """Crash a leader soon after its election, and start it again soon, now and then."""
-        self._maybe_crash(leader, 15.0, "crashes after an election")
+        def crash() -> None:
+            self._counters["crashes after a vote"] += 1
+            voter.lose_power()
+            self._heal_after(QUICK_START_MS, lambda: self._start(voter))
 
-    def _maybe_crash(self, victim: "SimReplica", within_ms: float, counter: str) -> None:
+        self._maybe_soon(voter, 1.0, crash)
+
+    def maybe_disturb_leader(self, leader: "SimReplica") -> None:
+        """Crash or isolate a leader soon after its election, now and then."""
+
+        def disturb() -> None:
+            if self._simulation.random_below(2):
+                self._counters["isolations after an election"] += 1
+                self._isolate_node(leader.node_id)
+            else:
+                self._counters["crashes after an election"] += 1
+                leader.lose_power()
+                self._heal_after(QUICK_START_MS, lambda: self._start(leader))
+
+        self._maybe_soon(leader, 15.0, disturb)
+
+    def _maybe_soon(
+        self, victim: "SimReplica", within_ms: float, strike: Callable[[], None]
+    ) -> None:
+        """Let a fault hit a dangerous moment in the present life of a node."""
         simulation = self._simulation
         if simulation.now_ms >= simulation.draw.faults_end_ms:
             return
-        if simulation.chance.random() >= MOMENT_CRASH_CHANCE:
+        if simulation.chance.random() >= simulation.draw.moment_fault_chance:
             return
         life = victim.life
 
-        def crash() -> None:
+        def strike_if_alive() -> None:
             if victim.life == life and victim.machine is not None:
-                self._counters[counter] += 1
-                victim.lose_power()
-                self._heal_after(QUICK_START_MS, lambda: self._start(victim))
+                strike()
 
-        simulation.outside(simulation.chance.random() * within_ms, crash)
+        simulation.outside(simulation.chance.random() * within_ms, strike_if_alive)
 
     def _lose_power(self) -> None:
         self._end(self._victim(), with_power=True)
@@ -171,7 +187,9 @@ class FaultInjector:
     def _isolate(self) -> None:
         """Cut one node off, in both directions."""
         self._counters["isolations"] += 1
-        victim_id = self._victim().node_id
+        self._isolate_node(self._victim().node_id)
+
+    def _isolate_node(self, victim_id: int) -> None:
         others = [node_id for node_id in self._simulation.replicas if node_id != victim_id]
         self._block([pair for each in others for pair in ((victim_id, each), (each, victim_id))])
 

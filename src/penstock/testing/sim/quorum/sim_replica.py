@@ -340,7 +340,7 @@ class SimReplica:
                 counters["elections"] += 1
                 self.is_gained = True
                 self.checker.note_leader(self, effect.epoch)
-                self.simulation.faults.maybe_crash_leader(self)
+                self.simulation.faults.maybe_disturb_leader(self)
             case LeadershipLost():
                 self.is_gained = False
             case LeaderChanged() | PersistElection():

@@ -29,6 +29,7 @@ REACHED = (
     "losses of all power",
     "crashes after a vote",
     "crashes after an election",
+    "isolations after an election",
     "kills",
     "pauses",
     "splits",
