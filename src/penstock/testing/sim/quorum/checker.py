@@ -127,6 +127,17 @@ class QuorumChecker:
             fresh = len(committed.batches) - len(self._commit_epochs)
             self._commit_epochs += [committed.batches[-1].epoch] * fresh
             self._check_durable(replica, committed.end_offset)
+            self._check_epoch(replica, committed.batches[-1])
+
+    def _check_epoch(self, replica: CheckedReplica, last: SimBatch) -> None:
+        """Check that a leader commits older records only together with one of its own epoch."""
+        election = replica.disk.election
+        if election is not None and election.leader_id == replica.node_id:
+            require(
+                last.epoch == election.leader_epoch,
+                f"node {replica.node_id} commits records of epoch {last.epoch} by counting them in "
+                f"epoch {election.leader_epoch}",
+            )
 
     def _check_durable(self, replica: CheckedReplica, offset: int) -> None:
         holding = [
