@@ -79,6 +79,7 @@ collect:
 # -- long ones: seeded sweeps, Apache Kafka's own tools (needs Java, Maven), the race against it
 
 sim: $(VENV)/.dev
+	$(BIN)/python -m penstock.testing.sim quorum --seeds $$((10 * $${RUNS:-5000}))
 	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log tests/coordinator \
 		tests/broker/test_cleaner_simulation.py tests/broker/test_moves.py \
 		-k "seed or crash or simulat or model"

@@ -202,7 +202,7 @@ def test_new_endpoints_are_written_to_the_log() -> None:
     disk.run_callbacks()
     quorum.stop()
     moved = QuorumVoter(1, ME.directory_id, (VoterEndpoint("CONTROLLER", "elsewhere", 1),))
-    for expected in (5, 6):  # LeaderChange and Voters; then LeaderChange alone
+    for expected in (6, 7):  # LeaderChange, KRaftVersion, Voters; then LeaderChange alone
         quorum, _, _ = make(disk, me=moved)
         quorum.start()
         assert quorum.end_offset == expected

@@ -15,3 +15,7 @@ class NotAVoter(QuorumError):
 
 class QuorumFilesCorrupt(QuorumError):
     """A file of the quorum is not what it should be."""
+
+
+class CommittedTruncation(QuorumError):
+    """A leader asked for a truncation below the high watermark."""

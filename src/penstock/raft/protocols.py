@@ -6,6 +6,7 @@ Methods that end in `_now` wait for the disk.
 from collections.abc import Iterator
 from typing import Protocol
 
+from penstock.raft.log_view import StoredSnapshot
 from penstock.raft.quorum_state import QuorumState
 from penstock.raft.snapshot import MetadataSnapshotId, Snapshot
 from penstock.world import Done
@@ -21,6 +22,10 @@ class MetadataLog(Protocol):
 
     @property
     def end_offset(self) -> int: ...
+
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        """Return each epoch in the log with the offset of its first record, oldest first."""
+        ...
 
     def append(self, data: bytes) -> None:
         """Append one whole batch that carries its offsets and epoch, or raise DiskFailed."""
@@ -71,6 +76,10 @@ class QuorumFiles(Protocol):
         ...
 
     def read_snapshot_now(self, snapshot_id: MetadataSnapshotId) -> Snapshot: ...
+
+    def stored_snapshots(self) -> list[StoredSnapshot]:
+        """Return the snapshots that are complete by their names, oldest first."""
+        ...
 
     def snapshot_writer(
         self, snapshot_id: MetadataSnapshotId, batches: Iterator[bytes], done: Done

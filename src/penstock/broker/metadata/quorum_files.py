@@ -13,6 +13,7 @@ from penstock.broker.metadata.snapshot_files import (
 )
 from penstock.log.checkpoints import read_whole
 from penstock.raft.errors import QuorumFilesCorrupt
+from penstock.raft.log_view import StoredSnapshot
 from penstock.raft.protocols import MetadataLog
 from penstock.raft.quorum_state import QuorumState, format_quorum_state, parse_quorum_state
 from penstock.raft.snapshot import MetadataSnapshotId, Snapshot
@@ -62,6 +63,12 @@ class DiskQuorumFiles:
 
     def read_snapshot_now(self, snapshot_id: MetadataSnapshotId) -> Snapshot:
         return read_snapshot(self._disk, self._path_of(snapshot_id), snapshot_id)
+
+    def stored_snapshots(self) -> list[StoredSnapshot]:
+        return [
+            StoredSnapshot(snapshot_id, self._disk.size(self._path_of(snapshot_id)))
+            for snapshot_id in list_snapshots(self._disk, self._directory)
+        ]
 
     def snapshot_writer(
         self, snapshot_id: MetadataSnapshotId, batches: Iterator[bytes], done: Done

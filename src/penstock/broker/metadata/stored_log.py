@@ -96,6 +96,9 @@ class StoredLog:
     def end_offset(self) -> int:
         return self._log.end_offset
 
+    def epoch_starts(self) -> list[tuple[int, int]]:
+        return self._log.epochs.entries()
+
     def append(self, data: bytes) -> None:
         self._log.append_as_follower(data, self._clock.wall_ms())
         self._reserve()
