@@ -26,7 +26,7 @@ TAIL_CHANCE = 0.04
 TAIL_FACTOR = 20.0
 
 
-class Asked(NamedTuple):
+class AskedRequest(NamedTuple):
     """A request on its way: its sender, in which life, and the connection for the answer."""
 
     sender: "SimReplica"
@@ -42,7 +42,7 @@ class QuorumNetwork:
     def __init__(self, simulation: "QuorumSimulation", *, is_encoded: bool) -> None:
         self._simulation = simulation
         self._is_encoded = is_encoded
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, AskedRequest] = {}
         self._last_reply_to = 0
         self.blocked: dict[tuple[int, int], bool] = {}
         self.loss_chance = 0.0
@@ -59,14 +59,14 @@ class QuorumNetwork:
 
     def send(self, sender: "SimReplica", effect: SendRequest) -> None:
         receiver = self._simulation.replicas[effect.node_id]
-        asked = Asked(sender, receiver.node_id, sender.life, effect.request_id, effect.request)
+        asked = AskedRequest(sender, receiver.node_id, sender.life, effect.request_id, effect.request)
         delay_ms = self._delay_ms()
         if self._is_lost(sender.node_id, receiver.node_id):
             self._lose(asked, delay_ms)
         else:
             self._simulation.deliver(delay_ms, receiver, lambda: self._arrive(receiver, asked))
 
-    def _arrive(self, receiver: "SimReplica", asked: Asked) -> None:
+    def _arrive(self, receiver: "SimReplica", asked: AskedRequest) -> None:
         if receiver.machine is None:
             self._lose(asked, self._delay_ms())
             return
@@ -95,12 +95,12 @@ class QuorumNetwork:
         for reply_to in waiting:
             self._lose(self._asked.pop(reply_to), self._delay_ms())
 
-    def _lose(self, asked: Asked, delay_ms: float) -> None:
+    def _lose(self, asked: AskedRequest, delay_ms: float) -> None:
         if self._simulation.chance.random() >= HANG_CHANCE:
             self._to_sender(delay_ms, asked, RequestFailed(asked.request_id))
 
     def _to_sender(
-        self, delay_ms: float, asked: Asked, event: AnswerArrived | RequestFailed
+        self, delay_ms: float, asked: AskedRequest, event: AnswerArrived | RequestFailed
     ) -> None:
         sender = asked.sender
 
