@@ -59,7 +59,9 @@ class QuorumNetwork:
 
     def send(self, sender: "SimReplica", effect: SendRequest) -> None:
         receiver = self._simulation.replicas[effect.node_id]
-        asked = AskedRequest(sender, receiver.node_id, sender.life, effect.request_id, effect.request)
+        asked = AskedRequest(
+            sender, receiver.node_id, sender.life, effect.request_id, effect.request
+        )
         delay_ms = self._delay_ms()
         if self._is_lost(sender.node_id, receiver.node_id):
             self._lose(asked, delay_ms)
