@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from penstock.cli.kafka.framework.client_options import load_server
+from penstock.cli.kafka.framework.examples import example_text
 from penstock.cli.kafka.framework.options import (
     HELP,
     VERSION,
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     if not arguments or "--help" in arguments:
         say(USAGE)
-        say(help_text(OPTIONS))
+        say(f"{help_text(OPTIONS)}\n{example_text('kafka-server-start')}")
         return FAILED
     if "--version" in arguments:
         print_version()
