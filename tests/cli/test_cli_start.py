@@ -11,7 +11,9 @@ import pytest
 from cli_running import run
 from fake_node import FakeNode
 
+from penstock.cli.kafka import server_start
 from penstock.config import BrokerConfig
+from penstock.config.single_node import SINGLE_NODE
 
 ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "metrics.listener=")
 
@@ -109,6 +111,18 @@ def test_the_last_line_says_that_the_node_has_stopped(node: FakeNode) -> None:
     assert lines[-1] == {"event": "stopped", "node_id": 1, "clean": True}
     node.code = 1
     assert "not cleanly: see its log." in run("start").out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("code", "end"), [(0, "cleanly after 0 s."), (1, "see its log.")])
+def test_kafkas_command_ends_with_the_same_line(
+    node: FakeNode, tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, end: str
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SINGLE_NODE.text)
+    node.code = code
+    assert server_start.main([str(file)]) == code
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("Node 1 has stopped") and last.endswith(end)
 
 
 def test_an_ipv6_address_can_be_typed(node: FakeNode) -> None:

@@ -240,11 +240,11 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredS
         raise CommandFailed(str(rejected)) from None
     except OSError as problem:
         raise CommandFailed(_start_problem(problem)) from None
-    _print_end(form, loaded.config.node_id, code, time.monotonic() - begun_s)
+    print_end(form, loaded.config.node_id, code, time.monotonic() - begun_s)
     return code
 
 
-def _print_end(form: Format, node_id: int, code: int, up_s: float) -> None:
+def print_end(form: Format, node_id: int, code: int, up_s: float) -> None:
     """Print the last line of a node: whether its next start finds everything in order."""
     if form is not Format.TABLE:
         print_next_value(form, {"event": "stopped", "node_id": node_id, "clean": code == 0})

@@ -104,8 +104,9 @@ class TopologyTestDriver:
         """Start a new micro-batch: later records do not belong to the one before."""
         self._step += 1
 
-    def advance(self, by: str | int = "1 day") -> None:
+    def advance(self, by: str = "1 day") -> None:
         """Move event time on every input, as a later record would."""
+        _check_unit(by)
         self._now += datetime.timedelta(milliseconds=duration_ms(by, "advance"))
         self._step += 1
         for topic in self._input_topics():
