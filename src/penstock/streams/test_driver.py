@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from penstock.streams.durations import duration_ms
+from penstock.streams.durations import advance_of
 from penstock.streams.errors import TopologyError
 from penstock.streams.processor_test_driver import ProcessorTestDriver
 from penstock.streams.queries import TopologyPlan
@@ -106,8 +106,7 @@ class TopologyTestDriver:
 
     def advance(self, by: str = "1 day") -> None:
         """Move event time on every input, as a later record would."""
-        _check_unit(by)
-        self._now += datetime.timedelta(milliseconds=duration_ms(by, "advance"))
+        self._now += advance_of(by)
         self._step += 1
         for topic in self._input_topics():
             self._append(topic, None, None, self._now, {}, -1)
