@@ -18,6 +18,7 @@ from penstock.cli.config.keys import (
     unknown_keys,
     with_dynamic_sibling,
 )
+from penstock.cli.config.usage import check_pairs
 from penstock.cli.connection.access import Access, access_of, connect
 from penstock.cli.terminal.output import (
     CommandFailed,
@@ -150,8 +151,7 @@ def set_keys(
     """Set keys of a topic, of a group, of one broker, or of all brokers."""
     from penstock.client.values import ConfigChange, Operation
 
-    if topic is None:
-        _check_order(pairs)
+    check_pairs(pairs, _owner_option(topic, group, broker, all_brokers))
     said = key_values(pairs, "set")
     changes = [ConfigChange(name, Operation.SET, value) for name, value in said.items()]
     resource = _resource(topic, group, broker, all_brokers)
@@ -159,15 +159,17 @@ def set_keys(
     note_without_effect(resource, said)
 
 
-def _check_order(pairs: list[str]) -> None:
-    """Raise WrongUsage with the right order if a name stands among the pairs."""
-    name = next((each for each in pairs if "=" not in each), None)
-    if name is not None:
-        given = " ".join(each for each in pairs if "=" in each) or "KEY=VALUE"
-        raise WrongUsage(
-            f"set {name}: must be KEY=VALUE. An option names the topic: "
-            f"`penstock config set {given} --topic {name}`"
-        )
+def _owner_option(
+    topic: str | None, group: str | None, broker: int | None, all_brokers: bool
+) -> str | None:
+    """Return the option that names the owner of the settings, as typed; None if none is given."""
+    if topic is not None:
+        return f"--topic {topic}"
+    if group is not None:
+        return f"--group {group}"
+    if broker is not None:
+        return f"--broker {broker}"
+    return "--all-brokers" if all_brokers else None
 
 
 @app.command()

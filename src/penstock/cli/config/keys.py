@@ -126,4 +126,5 @@ def note_without_effect(resource: "Resource", settings: Mapping[str, str]) -> No
         key = _key(resource, name)
         if key is not None and key.effect is not Effect.NOW:
             end = ": nothing here needs it" if key.effect is Effect.NEVER else " yet"
-            note(f"note: {name}={text} is kept but has no effect{end}")
+            shown = "(hidden)" if key.sensitive else text
+            note(f"note: {name}={shown} is kept but has no effect{end}")
