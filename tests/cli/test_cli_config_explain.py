@@ -41,6 +41,19 @@ def test_an_unknown_key_gets_the_nearest() -> None:
     assert "did you mean retention.ms?" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("remote.log.storage.system.enable", "true stops the start."),
+        ("remote.storage.enable", "true is rejected."),
+        ("authorizer.class.name", "a value stops the start. Empty allows everything."),
+    ],
+)
+def test_a_key_that_is_rejected_is_not_called_accepted(name: str, end: str) -> None:
+    (row,) = run("config", "explain", name, "--format", "json").json
+    assert row["documentation"].endswith(f"not served yet: {end}")
+
+
 def test_a_key_of_older_kafkas_gets_the_way_out() -> None:
     ran = run("config", "explain", "zookeeper.connect")
     assert ran.code == 1
