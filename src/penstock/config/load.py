@@ -27,8 +27,8 @@ from penstock.errors import InvalidConfig
 
 class ConfigRejected(Exception):
     """The node cannot start with this; `problems` has one sentence per reason. `warnings` are those
-    of a valid configuration, because they may name the cause. `config` has the readable values; it
-    is None if a file could not be read to its end."""
+    of a valid configuration, because they may name the cause. `config` has the readable values,
+    or is None for a file that could not be read to its end."""
 
     def __init__(
         self,

@@ -21,12 +21,12 @@ def check_pairs(words: Sequence[str], owner: str | None) -> None:
     if all("=" in word for word in words):
         return
     kind, rest = "topic", list(words)
-    said = owner is None and len(words) > 1 and words[0] in OWNERS and "=" not in words[1]
-    if said:
+    leading = owner is None and len(words) > 1 and words[0] in OWNERS and "=" not in words[1]
+    if leading:
         kind, rest = words[0], list(words[2:])
     joined = _join_pairs(rest)
     pairs = [shlex.quote(each) for each in joined if "=" in each]
-    names = [words[1]] if said else [each for each in joined if "=" not in each]
+    names = [words[1]] if leading else [each for each in joined if "=" not in each]
     shown = names[0] if names else next(each for each in rest if "=" not in each)
     problem = f"set {shown}: must be KEY=VALUE"
     if owner is not None and names:
