@@ -5,11 +5,13 @@ The checks leave nothing behind: a probe file has no name, and a probe socket ne
 
 import os
 import tempfile
+from contextlib import suppress
 from typing import NamedTuple
 
 from penstock.broker.metadata.storage_format import LOCK_FILE
 from penstock.config import BrokerConfig
 from penstock.config.broker import ConfigSource
+from penstock.config.values import WrongSetting
 from penstock.real.disk import is_locked
 from penstock.real.network import bound_socket
 
@@ -22,14 +24,25 @@ class Obstacles(NamedTuple):
 
 
 def find_obstacles(config: BrokerConfig) -> Obstacles:
+    """Return the obstacles. A check that needs an invalid value is skipped, because the value
+    itself is reported."""
     found = Obstacles([], [])
-    _look_at_directories(config, found)
+    for look in (_look_at_directories, _look_at_listeners, _look_at_metrics):
+        with suppress(WrongSetting):
+            look(config, found)
+    return found
+
+
+def _look_at_listeners(config: BrokerConfig, found: Obstacles) -> None:
     for listener in config.listeners:
         if (reason := _bind_problem(listener.host, listener.port)) is not None:
             found.problems.append(
                 f"cannot listen on {listener}: {reason}; stop what uses that address, or choose "
                 "another one in listeners"
             )
+
+
+def _look_at_metrics(config: BrokerConfig, found: Obstacles) -> None:
     metrics = config.metrics_listener
     if metrics is not None and (reason := _bind_problem(*metrics)) is not None:
         chosen = config.source("metrics.listener") is not ConfigSource.DEFAULT
@@ -37,10 +50,11 @@ def find_obstacles(config: BrokerConfig) -> Obstacles:
             f"cannot listen on {metrics} for metrics: {reason}; choose another address in "
             "metrics.listener"
         )
-    return found
 
 
 def _look_at_directories(config: BrokerConfig, found: Obstacles) -> None:
+    if not config.log_dirs:
+        return  # the configuration itself reports the empty list
     first = config.metadata_log_dir
     unusable: dict[str, str] = {}
     for root in dict.fromkeys((first, *config.log_dirs)):

@@ -41,6 +41,19 @@ def test_an_unknown_key_gets_the_nearest() -> None:
     assert "did you mean retention.ms?" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("remote.log.storage.system.enable", "true stops the start."),
+        ("remote.storage.enable", "true is rejected."),
+        ("authorizer.class.name", "a value stops the start. Empty allows everything."),
+    ],
+)
+def test_a_key_that_is_rejected_is_not_called_accepted(name: str, end: str) -> None:
+    (row,) = run("config", "explain", name, "--format", "json").json
+    assert row["documentation"].endswith(f"not served yet: {end}")
+
+
 def test_a_key_of_older_kafkas_gets_the_way_out() -> None:
     ran = run("config", "explain", "zookeeper.connect")
     assert ran.code == 1
@@ -53,9 +66,31 @@ def test_a_key_of_older_kafkas_gets_the_way_out() -> None:
         (["orders", "retention.ms=1"], "retention.ms=1 --topic orders"),
         (["retention.ms=1", "orders"], "retention.ms=1 --topic orders"),
         (["orders"], "KEY=VALUE --topic orders"),
+        (["topic", "orders", "retention.ms=1"], "retention.ms=1 --topic orders"),
+        (
+            ["group", "g", "share.auto.offset.reset=latest"],
+            "share.auto.offset.reset=latest --group g",
+        ),
+        (["broker", "1", "log.cleaner.threads=2"], "log.cleaner.threads=2 --broker 1"),
+        (["topic", "orders", "retention.ms", "1"], "retention.ms=1 --topic orders"),
+        (["orders", "retention.ms", "1"], "retention.ms=1 --topic orders"),
+        (["retention.ms", "1"], "retention.ms=1 --topic NAME"),
+        (["retention.ms", "1", "--topic", "orders"], "retention.ms=1 --topic orders"),
+        (["log.cleaner.threads", "2", "--all-brokers"], "log.cleaner.threads=2 --all-brokers"),
+        (["topic", "retention.ms=1"], "retention.ms=1 --topic topic"),
+        (
+            ["ssl.keystore.password", "secret9", "--broker", "1"],
+            "ssl.keystore.password=VALUE --broker 1",
+        ),
     ],
 )
 def test_a_topic_among_the_keys_gets_the_right_order(said: list[str], right: str) -> None:
     ran = run("config", "set", *said)
     assert ran.code == ExitCode.USAGE
     assert f"`penstock config set {right}`" in ran.err
+    assert "secret9" not in ran.err
+
+
+def test_a_word_that_is_no_pair_is_rejected_beside_its_topic() -> None:
+    ran = run("config", "set", "retention", "1", "--topic", "orders")
+    assert (ran.code, ran.err) == (ExitCode.USAGE, "error: set retention: must be KEY=VALUE\n")

@@ -198,3 +198,39 @@ def test_a_list_says_that_the_pattern_matches_nothing(cluster: Cluster) -> None:
 def test_a_usage_has_single_brackets(command: str) -> None:
     usage = run(*command.split(), "--help").out.splitlines()[0]
     assert "[[" not in usage
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("set", ("retention.ms=1000",)),
+        ("unset", ("retention.ms",)),
+        ("unset", ("no.such.key",)),
+        ("describe", ()),
+        ("describe", ("retention.ms",)),
+    ],
+)
+def test_settings_of_a_missing_topic_name_the_similar_one(
+    cluster: Cluster, verb: str, said: tuple[str, ...]
+) -> None:
+    ran = at(cluster, "config", verb, *said, "--topic", "order")
+    assert ran.code == 1
+    assert "there is no topic order; did you mean orders?" in ran.err
+
+
+def test_settings_of_a_missing_group_name_the_similar_one_and_are_kept(cluster: Cluster) -> None:
+    session = "consumer.session.timeout.ms"
+    for verb, key in (("set", f"{session}=46000"), ("describe", session), ("unset", session)):
+        ran = at(cluster, "config", verb, key, "--group", "biling")
+        assert ran.code == 0
+        assert ran.err == "note: there is no group biling yet; did you mean billing?\n"
+
+
+def test_settings_of_a_group_get_no_note(cluster: Cluster) -> None:
+    assert at(cluster, "config", "describe", "--group", "billing").err == ""
+
+
+def test_deleted_offsets_of_a_missing_group_name_the_similar_one(cluster: Cluster) -> None:
+    ran = at(cluster, "group", "delete-offsets", "biling", "--topic", "orders", "--yes")
+    assert ran.code == 1
+    assert "there is no group biling; did you mean billing?" in ran.err

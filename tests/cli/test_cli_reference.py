@@ -8,7 +8,7 @@ import pytest
 from cli_running import run
 from typer.main import get_command
 
-from penstock.cli.examples import EXAMPLES
+from penstock.cli.examples import EXAMPLES, NOUN_EXAMPLES
 from penstock.cli.main import app
 from penstock.cli.terminal.output import Options
 from tools.commands_reference import leaves, reference
@@ -36,8 +36,17 @@ def test_every_command_has_examples_in_its_help_and_no_other_has_any() -> None:
         assert command.epilog
 
 
+def test_penstock_and_every_noun_have_examples_in_their_help() -> None:
+    nouns = [name for name, each in PENSTOCK.commands.items() if hasattr(each, "commands")]
+    assert ["", *sorted(nouns)] == sorted(NOUN_EXAMPLES)
+    for noun, examples in NOUN_EXAMPLES.items():
+        listed = "".join(f"    {each}\n" for each in examples)
+        assert f"  Examples:\n{listed}" in run(*noun.split(), "--help").out, noun
+
+
 @pytest.mark.parametrize(
-    "line", [each for examples in EXAMPLES.values() for each in examples], ids=str
+    "line",
+    sorted({each for of in (EXAMPLES, NOUN_EXAMPLES) for some in of.values() for each in some}),
 )
 def test_an_example_can_be_typed(line: str) -> None:
     words = shlex.split(line.rpartition("| ")[2])[1:]

@@ -11,7 +11,9 @@ import pytest
 from cli_running import run
 from fake_node import FakeNode
 
+from penstock.cli.kafka import server_start
 from penstock.config import BrokerConfig
+from penstock.config.single_node import SINGLE_NODE
 
 ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "metrics.listener=")
 
@@ -109,6 +111,18 @@ def test_the_last_line_says_that_the_node_has_stopped(node: FakeNode) -> None:
     assert lines[-1] == {"event": "stopped", "node_id": 1, "clean": True}
     node.code = 1
     assert "not cleanly: see its log." in run("start").out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("code", "end"), [(0, "cleanly after 0 s."), (1, "see its log.")])
+def test_kafkas_command_ends_with_the_same_line(
+    node: FakeNode, tmp_path: Path, capsys: pytest.CaptureFixture[str], code: int, end: str
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SINGLE_NODE.text)
+    node.code = code
+    assert server_start.main([str(file)]) == code
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("Node 1 has stopped") and last.endswith(end)
 
 
 def test_an_ipv6_address_can_be_typed(node: FakeNode) -> None:
@@ -323,6 +337,44 @@ def test_a_check_tells_the_lock_of_another_process_and_every_port(tmp_path: Path
     assert lock.startswith(f"another node is using {tmp_path} (it holds .lock)")
     assert listener.startswith(f"cannot listen on PLAINTEXT://127.0.0.1:{ports[0]}: ")
     assert metrics.startswith(f"cannot listen on 127.0.0.1:{ports[1]} for metrics: ")
+
+
+def test_a_check_tells_bad_values_and_what_the_machine_lacks_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        file.write_text(
+            f"node.id=1\nprocess.roles=broker,controller\nlisteners={address},CONTROLLER://:0\n"
+            "controller.listener.names=CONTROLLER\nlog.dirs=/proc/nope\nnum.partitions=many\n"
+            "controller.quorum.bootstrap.servers=127.0.0.1:0\nmetrics.listener=\n"
+        )
+        ran = run("start", "--check", "--format", "json", "--config", str(file))
+        told = run("start", "--check", "--config", str(file))
+    value, directory, listener = ran.json["problems"]
+    assert "num.partitions" in value
+    assert directory.startswith("cannot write in /proc/nope: ")
+    assert listener.startswith(f"cannot listen on {address}: ")
+    assert told.code == 1
+    assert "the configuration is fine" not in told.err
+    assert "cannot write in /proc/nope: " in told.err
+
+
+@pytest.mark.parametrize("bad", ["log.dirs=,", "listeners=nothing", "metrics.listener=x"])
+def test_a_check_skips_what_needs_an_unreadable_value(bad: str) -> None:
+    ran = run("start", "--check", *ANY_PORT, "--set", bad)
+    assert ran.code == 1
+    assert "cannot start with this configuration" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_check_tells_every_wrong_set_at_once() -> None:
+    said = ("--set", "num.partition=3", "--set", "foo", "--set", "num.partitions=0")
+    ran = run("start", "--check", "--format", "json", *ANY_PORT, *said)
+    assert ran.code == 1
+    malformed, value = ran.json["problems"]
+    assert malformed.startswith("--set foo: must be KEY=VALUE")
+    assert "num.partitions" in value
+    assert "did you mean num.partitions?" in ran.json["warnings"][0]
 
 
 def test_a_check_says_that_super_users_lack_an_authorizer() -> None:

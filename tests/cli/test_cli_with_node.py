@@ -172,6 +172,12 @@ def test_what_is_kept_without_effect_is_told(
     at(cluster, "topic", "delete", f"{topic}-new", "--yes")
 
 
+def test_the_note_of_a_setting_without_effect_hides_a_password(cluster: Cluster) -> None:
+    ran = at(cluster, "config", "set", "ssl.keystore.password=topsecret9", "--broker", "1")
+    assert ran.err == "note: ssl.keystore.password=(hidden) is kept but has no effect yet\n"
+    assert at(cluster, "config", "unset", "ssl.keystore.password", "--broker", "1").code == 0
+
+
 def test_a_brokers_settings_are_shown(cluster: Cluster) -> None:
     rows = at(cluster, "config", "describe", "--broker", "1", "--format", "json").json
     values = {row["name"]: (row["value"], row["source"]) for row in rows}

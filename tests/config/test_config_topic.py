@@ -1,5 +1,7 @@
 """A topic's values: its own, its broker's, and what may be set."""
 
+import re
+
 import pytest
 
 from penstock.config import (
@@ -68,6 +70,21 @@ def test_describe_has_every_key_as_kafka_prints_it() -> None:
 def test_an_unknown_topic_key_is_refused_with_the_nearest() -> None:
     with pytest.raises(InvalidConfig, match=r"Unknown topic config name: retention\.mss.*mean"):
         validate_topic_config("retention.mss", "1")
+
+
+@pytest.mark.parametrize(
+    ("broker_key", "topic_key"),
+    [
+        ("log.retention.ms", "retention.ms"),
+        ("log.retention.hours", "retention.ms"),
+        ("message.max.bytes", "max.message.bytes"),
+    ],
+)
+def test_a_broker_key_on_a_topic_is_refused_with_the_topics_name_of_it(
+    broker_key: str, topic_key: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=rf"did you mean {re.escape(topic_key)}\?"):
+        validate_topic_config(broker_key, "1000")
 
 
 def test_a_bad_topic_value_says_why() -> None:

@@ -1,5 +1,6 @@
 """Options are read as Kafka's tools read them."""
 
+import shlex
 from importlib import import_module
 
 import pytest
@@ -7,6 +8,8 @@ from hypothesis import given, strategies
 from kafka_option_lists import OPTIONS
 from kafka_running import ran
 
+from penstock.cli.kafka.__main__ import NAMES
+from penstock.cli.kafka.framework.examples import EXAMPLES
 from penstock.cli.kafka.framework.options import GivenOptions, Option, OptionRejected, parse
 
 KNOWN = (
@@ -109,6 +112,21 @@ def test_help_lists_every_option_on_stderr(name: str) -> None:
     found = ran(name, "--help")
     assert found.code == 1 and not found.out
     assert all(f"--{option}" in found.err for option in OPTIONS[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_ends_with_an_example(name: str) -> None:
+    found = ran(name.removeprefix("kafka-"), "--help")
+    example = EXAMPLES[name]
+    assert (found.out or found.err).endswith(f"\nExample:\n  {example}\n")
+    assert example.rpartition("| ")[2].startswith(f"{name} ")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_example_of_a_command_can_be_typed(name: str) -> None:
+    module = import_module(f"penstock.cli.kafka.{name.replace('-', '_')}")
+    words = shlex.split(EXAMPLES[f"kafka-{name}"].rpartition("| ")[2])[1:]
+    assert parse(module.main.all_options, words).rest == []
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -218,6 +218,7 @@ def test_kafkas_quick_start_works_line_by_line(tmp_path: Path) -> None:
             reading.send_signal(signal.SIGINT)
             reading.wait(SECONDS_MAX)
         said(stop)
+        read_until(running, f"Node {server.node_id} has stopped cleanly after ")
         assert running.wait(SECONDS_MAX) == 0
     said(clear)
     assert not server.data.exists()

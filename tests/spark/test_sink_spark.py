@@ -106,11 +106,19 @@ def test_the_start_of_a_query_in_update_mode_warns_with_the_alternative(pipeline
         pipeline.writer().outputMode("update").start().stop()
 
 
-def test_our_start_rejects_update_mode_with_the_alternative(pipeline: Pipeline) -> None:
-    writer = pipeline.writer().outputMode("update")
-    with pytest.raises(BadOption, match="write_batch"), pytest.warns(match="mode update"):
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_our_start_rejects_other_modes_and_begins_no_query(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    writer = pipeline.writer().outputMode(mode)
+    monkeypatch.setattr(writer, "start", lambda: pytest.fail("a query was started"))
+    with pytest.raises(BadOption, match="write_batch"):
         start(writer)
-    assert pipeline.spark.streams.active == []
+
+
+def test_our_start_leaves_the_modes_of_other_sinks_alone(pipeline: Pipeline) -> None:
+    console = pipeline.writer().format("noop").outputMode("update")
+    assert start(console).awaitTermination(SECONDS_MAX)
 
 
 def test_our_start_takes_append_mode(pipeline: Pipeline, produce: Produce) -> None:

@@ -338,6 +338,13 @@ def test_a_processor_is_tried_alone_through_pyspark_s_tester() -> None:
         assert alone.state("seen", "a") == [] and alone.state("times", "b") is None
 
 
+def test_time_does_not_advance_by_a_number_without_unit() -> None:
+    with watching().test() as test:
+        for driver in (test, test.processor("watch")):
+            with pytest.raises(TypeError, match=r'name the unit: advance\("5 seconds"\)'):
+                driver.advance(5)  # type: ignore[arg-type]
+
+
 class Forgetful(Processor[str, Order, int]):
     seen = value_state(int, ttl="1 ms")
 

@@ -1,6 +1,6 @@
 """Examples that `--help` of each command ends with, by the command's path."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -121,16 +121,61 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+# Of `penstock` itself, and of each noun: its usual first commands.
+NOUN_EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "": (
+        "penstock start --data ./data",
+        "penstock topic create greetings --partitions 3",
+        "echo 'hello, world' | penstock produce greetings",
+        "penstock consume greetings",
+    ),
+    "topic": (
+        "penstock topic create orders --partitions 3",
+        "penstock topic describe orders",
+    ),
+    "group": (
+        "penstock group describe billing",
+        "penstock group reset billing --topic orders --to-earliest",
+    ),
+    "config": (
+        "penstock config set retention.ms=86400000 --topic orders",
+        "penstock config explain retention.ms",
+    ),
+    "cluster": ("penstock cluster describe",),
+    "broker": ("penstock broker list",),
+    "quorum": ("penstock quorum describe",),
+    "txn": ("penstock txn list --state Ongoing --longer-than 10m",),
+    "log": ("penstock log dirs --topic orders", "penstock log dump data/orders-0 --records"),
+    "dlq": (
+        "penstock dlq show orders --group billing",
+        "penstock dlq replay orders --group billing --all --dry-run",
+    ),
+    "profile": (
+        "penstock profile set staging --bootstrap staging.example.com:9092",
+        "penstock profile use staging",
+    ),
+    "spark": ("penstock spark warmup",),
+    "streams": ("penstock streams run shop.totals:topology --once",),
+    "debug": ("penstock debug bundle",),
+}
+
 
 def add_examples(app: "typer.Typer", path: str = "") -> None:
-    """Add the examples to the end of each command's help."""
+    """Add the examples to the end of the help of each command and noun."""
+    if not path:
+        app.info.epilog = f"{_paragraph(NOUN_EXAMPLES[''])}\n\n{app.info.epilog}"
     for command in app.registered_commands:
         assert command.callback is not None, "a command has a function"
         name = command.name or command.callback.__name__.replace("_", "-")
         shown = EXAMPLES.get(f"{path}{name}", ())
         if shown:
-            # Click does not wrap a paragraph that begins with a backspace.
-            command.epilog = "\b\nExamples:\n" + "\n".join(f"  {each}" for each in shown)
+            command.epilog = _paragraph(shown)
     for group in app.registered_groups:
         assert group.typer_instance is not None, "a group has commands"
+        group.epilog = _paragraph(NOUN_EXAMPLES[f"{path}{group.name}"])
         add_examples(group.typer_instance, f"{path}{group.name} ")
+
+
+def _paragraph(examples: Sequence[str]) -> str:
+    # Click does not wrap a paragraph that begins with a backspace.
+    return "\b\nExamples:\n" + "\n".join(f"  {each}" for each in examples)

@@ -39,7 +39,7 @@ from penstock.release import VERSION
 if TYPE_CHECKING:
     from penstock.config import BrokerConfig, ListenerAddress, Loaded
     from penstock.config.listeners import Address
-    from penstock.config.load import ConfigRejected, WithoutEffect
+    from penstock.config.load import WithoutEffect
     from penstock.start_obstacles import Obstacles
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
@@ -135,22 +135,14 @@ def _check(form: Format, path: Path | None, sets: Sequence[str]) -> None:
     from penstock.config.load import ConfigRejected
 
     found: Loaded | ConfigRejected
-    failed: CommandFailed | None = None
-    problems: Sequence[str]
-    warnings: Sequence[str]
+    invalid: tuple[str, ...] = ()
     try:
         found = _load_texts(path, sets)
     except ConfigRejected as rejected:
-        found, failed = rejected, _cannot_start(rejected)
-        problems, warnings = rejected.problems, rejected.warnings
-    else:
-        obstacles = _obstacles(found)
-        problems, warnings = obstacles.problems, (*found.warnings, *obstacles.warnings)
-        if problems:
-            failed = CommandFailed(
-                "the configuration is fine, but the node cannot start on this machine:\n"
-                + "\n".join(f"  {problem}" for problem in problems)
-            )
+        found, invalid = rejected, rejected.problems
+    obstacles = _obstacles(found.config)
+    problems = (*invalid, *obstacles.problems)
+    warnings = (*found.warnings, *obstacles.warnings)
     idle = _said_without_effect(found.without_effect)
     if form is not Format.TABLE:
         shown: Row = {"fine": not problems, "problems": [*problems], "warnings": [*warnings]}
@@ -163,22 +155,27 @@ def _check(form: Format, path: Path | None, sets: Sequence[str]) -> None:
         print("Without effect:")
         for each in idle:
             print(f"  {each}")
-    if failed is not None:
-        raise failed
+    if invalid:
+        raise _cannot_start(problems)
+    if problems:
+        raise CommandFailed(
+            "the configuration is fine, but the node cannot start on this machine:\n"
+            + "\n".join(f"  {problem}" for problem in problems)
+        )
     print("The configuration is fine.")
 
 
-def _obstacles(loaded: "Loaded") -> "Obstacles":
-    from penstock.start_obstacles import find_obstacles
+def _obstacles(config: "BrokerConfig | None") -> "Obstacles":
+    """Return what this machine lacks; nothing for a file that could not be read to its end."""
+    from penstock.start_obstacles import Obstacles, find_obstacles
 
-    return find_obstacles(loaded.config)
+    return Obstacles([], []) if config is None else find_obstacles(config)
 
 
 def _load_texts(path: Path | None, sets: Sequence[str]) -> "Loaded":
     from penstock.config.load import ConfigText, load
     from penstock.config.single_node import SINGLE_NODE
 
-    key_values(sets, "--set")
     file = SINGLE_NODE if path is None else ConfigText(str(path), _read(path))
     return load([file], os.environ, sets)
 
@@ -186,15 +183,16 @@ def _load_texts(path: Path | None, sets: Sequence[str]) -> "Loaded":
 def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
     from penstock.config.load import ConfigRejected
 
+    key_values(sets, "--set")  # a malformed option is wrong usage, with its own exit code
     try:
         return _load_texts(path, sets)
     except ConfigRejected as rejected:
         _warn(rejected.warnings)
-        raise _cannot_start(rejected) from None
+        raise _cannot_start(rejected.problems) from None
 
 
-def _cannot_start(rejected: "ConfigRejected") -> CommandFailed:
-    listed = "\n".join(f"  {problem}" for problem in rejected.problems)
+def _cannot_start(problems: Sequence[str]) -> CommandFailed:
+    listed = "\n".join(f"  {problem}" for problem in problems)
     return CommandFailed(
         f"the node cannot start with this configuration:\n{listed}\n"
         "`penstock config explain KEY` tells what a key means."
@@ -242,11 +240,11 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredS
         raise CommandFailed(str(rejected)) from None
     except OSError as problem:
         raise CommandFailed(_start_problem(problem)) from None
-    _print_end(form, loaded.config.node_id, code, time.monotonic() - begun_s)
+    print_end(form, loaded.config.node_id, code, time.monotonic() - begun_s)
     return code
 
 
-def _print_end(form: Format, node_id: int, code: int, up_s: float) -> None:
+def print_end(form: Format, node_id: int, code: int, up_s: float) -> None:
     """Print the last line of a node: whether its next start finds everything in order."""
     if form is not Format.TABLE:
         print_next_value(form, {"event": "stopped", "node_id": node_id, "clean": code == 0})

@@ -465,11 +465,17 @@ def unknown_broker_key(name: str) -> InvalidConfig:
 
 
 def unknown_topic_key(name: str) -> InvalidConfig:
-    return _unknown("topic", name, nearest(name, TOPIC_KEYS))
+    return _unknown("topic", name, _of_synonym(name, TOPIC_KEYS) or nearest(name, TOPIC_KEYS))
 
 
 def unknown_group_key(name: str) -> InvalidConfig:
-    return _unknown("group", name, nearest(name, GROUP_KEYS))
+    return _unknown("group", name, _of_synonym(name, GROUP_KEYS) or nearest(name, GROUP_KEYS))
+
+
+def _of_synonym(name: str, keys: Mapping[str, Key]) -> str | None:
+    """Return the key that gets its default from this broker key: retention.ms for
+    log.retention.ms."""
+    return next((key.name for key in keys.values() if name in dict(key.synonyms)), None)
 
 
 def _unknown(kind: str, name: str, near: str | None) -> InvalidConfig:

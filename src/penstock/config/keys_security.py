@@ -17,9 +17,9 @@ from penstock.config.key import (
 )
 
 KEYS: tuple[Key, ...] = (
-    read_only("authorizer.class.name", STRING, "").later(
-        "Turns on access control lists. Apache Kafka's class name is understood; empty allows "
-        "everything."
+    read_only("authorizer.class.name", STRING, "").now(
+        "Turns on access control lists, which are not served yet: a value stops the start. Empty "
+        "allows everything."
     ),
     read_only("connection.failed.authentication.delay.ms", INT, 100, at_least(0)).later(
         "How long a failed login waits for its answer."

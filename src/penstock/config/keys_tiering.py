@@ -45,7 +45,7 @@ KEYS: tuple[Key, ...] = (
     read_only("remote.log.storage.manager.class.name", STRING, None, NotEmpty()),
     read_only("remote.log.storage.manager.class.path", STRING, None),
     read_only("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", NotEmpty()),
-    read_only("remote.log.storage.system.enable", BOOLEAN, False).later(
-        "Turns on tiered storage. Not served yet: true stops the start."
+    read_only("remote.log.storage.system.enable", BOOLEAN, False).now(
+        "Turns on tiered storage, which is not served yet: true stops the start."
     ),
 )

@@ -67,8 +67,8 @@ KEYS: tuple[Key, ...] = (
     cluster_wide("remote.log.delete.on.disable", BOOLEAN, False).later(
         "With tiered storage: delete what was moved out when tiering is turned off."
     ),
-    cluster_wide("remote.storage.enable", BOOLEAN, False).later(
-        "Turns on tiered storage for the topic. Not served yet: true is rejected."
+    cluster_wide("remote.storage.enable", BOOLEAN, False).now(
+        "Turns on tiered storage for the topic, which is not served yet: true is rejected."
     ),
     _as_broker("retention.bytes", "log.retention.bytes"),
     cluster_wide(

@@ -27,18 +27,21 @@ from penstock.errors import InvalidConfig
 
 class ConfigRejected(Exception):
     """The node cannot start with this; `problems` has one sentence per reason. `warnings` are those
-    of a valid configuration, because they may name the cause."""
+    of a valid configuration, because they may name the cause. `config` has the readable values,
+    or is None for a file that could not be read to its end."""
 
     def __init__(
         self,
         problems: Sequence[str],
         warnings: Sequence[str] = (),
         without_effect: Sequence["WithoutEffect"] = (),
+        config: BrokerConfig | None = None,
     ) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
         self.warnings = tuple(warnings)
         self.without_effect = tuple(without_effect)
+        self.config = config
 
 
 class ConfigText(NamedTuple):
@@ -84,8 +87,10 @@ def load(
     problems: list[str] = []
     warnings: list[str] = []
     settings: dict[str, _FoundValue] = {}
-    found = _collect(files, environment or {}, sets, problems)
+    found = _collect_files(files, problems)
     whole = not problems  # the rest of an unreadable file is unknown
+    found += _collect_environment(environment or {}, len(files))
+    found += _collect_sets(sets, len(files) + 1, problems)
     idle = [each for each in map(_of_plugin, found) if each is not None]
     for each in found:
         if not _is_known(each, warnings, problems):
@@ -104,17 +109,12 @@ def load(
     blamed = {key for each in wrong for key in each.keys}
     idle += (each for each in _without_effect(config) if each.key not in blamed)
     if problems:
-        raise ConfigRejected(problems, warnings, idle)
+        raise ConfigRejected(problems, warnings, idle, config if whole else None)
     return Loaded(config, tuple(warnings), tuple(idle))
 
 
-def _collect(
-    files: Sequence[ConfigText],
-    environment: Mapping[str, str],
-    sets: Sequence[str],
-    problems: list[str],
-) -> list[_FoundValue]:
-    """Return all settings, weakest first."""
+def _collect_files(files: Sequence[ConfigText], problems: list[str]) -> list[_FoundValue]:
+    """Return the settings of the files, weakest first."""
     found: list[_FoundValue] = []
     for rank, file in enumerate(files):
         try:
@@ -122,14 +122,24 @@ def _collect(
                 found.append(_FoundValue(key, value, f"{file.name} line {line}", rank))
         except PropertiesError as problem:
             problems.append(f"{file.name} {problem}")
-    for variable, key, value in settings_in(environment):
-        found.append(_FoundValue(key, value, f"environment {variable}", len(files)))
+    return found
+
+
+def _collect_environment(environment: Mapping[str, str], rank: int) -> list[_FoundValue]:
+    return [
+        _FoundValue(key, value, f"environment {variable}", rank)
+        for variable, key, value in settings_in(environment)
+    ]
+
+
+def _collect_sets(sets: Sequence[str], rank: int, problems: list[str]) -> list[_FoundValue]:
+    found: list[_FoundValue] = []
     for text in sets:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             problems.append(f"--set {text}: must be KEY=VALUE, e.g. --set num.partitions=3")
             continue
-        found.append(_FoundValue(key.strip(), value, f"--set {key.strip()}", len(files) + 1))
+        found.append(_FoundValue(key.strip(), value, f"--set {key.strip()}", rank))
     return found
 
 

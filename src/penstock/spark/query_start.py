@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.options.option_bag import BadOption
-from penstock.spark.output_modes import WRITE_BATCH, rejected_mode
+from penstock.spark.output_modes import WRITE_BATCH, rejected_mode_of_writer
 
 ATTEMPTS_MAX = 5
 START_SECONDS_MAX = 60.0
@@ -35,17 +35,10 @@ def start(writer: DataStreamWriter, *, attempts_max: int = ATTEMPTS_MAX) -> Stre
     took longer than 10 seconds, start it again, with a warning. Raise BadOption for an output mode
     that a topic does not take.
     """
-    return begin(lambda: _start_checked(writer), attempts_max=attempts_max)
-
-
-def _start_checked(writer: DataStreamWriter) -> StreamingQuery:
-    """Start a query once. Stop it and raise BadOption if its sink rejects its output mode."""
-    query = writer.start()
-    java_query = getattr(query, "_jsq", None)  # None with Spark Connect
-    if java_query is not None and rejected_mode(java_query) is not None:
-        query.stop()
+    # A started query that is stopped at once leaves a trace of PySpark on the terminal.
+    if rejected_mode_of_writer(writer) is not None:
         raise BadOption(WRITE_BATCH)
-    return query
+    return begin(writer.start, attempts_max=attempts_max)
 
 
 def begin(

@@ -1,5 +1,6 @@
 """Durations as text: "30 seconds", "1 minute", "500ms"."""
 
+import datetime
 import re
 
 from penstock.streams.errors import TopologyError
@@ -27,6 +28,13 @@ def duration_ms(text: str | int, what: str, at_least: int = 1) -> int:
     if total < at_least:
         raise TopologyError(f"{what} is {text!r}: it must be at least {duration_text(at_least)}")
     return total
+
+
+def advance_of(by: str) -> datetime.timedelta:
+    """Return how far a test driver moves its clock; a number lacks its unit."""
+    if not isinstance(by, str):
+        raise TypeError(f'name the unit: advance("{by} seconds"), or minutes, days')
+    return datetime.timedelta(milliseconds=duration_ms(by, "advance"))
 
 
 def _parse(text: str, what: str) -> int:

@@ -7,7 +7,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from pyspark.sql.types import DataType, Row
 
 from penstock.streams.compilation.keyed import UserProcessor
-from penstock.streams.durations import duration_ms
+from penstock.streams.durations import advance_of
 from penstock.streams.errors import StreamsError
 from penstock.streams.processors import Typed
 from penstock.streams.topology import Processed, TimeMode
@@ -39,9 +39,9 @@ class ProcessorTestDriver:
         row = Row(key=key, value=value, timestamp=time, _order=order)
         return _values(self._tester.test(key, [row]))
 
-    def advance(self, by: str | int) -> list[Any]:
+    def advance(self, by: str) -> list[Any]:
         """Advance the clock of the timers. Return the results of the timers that fire."""
-        self._now += datetime.timedelta(milliseconds=duration_ms(by, "advance"))
+        self._now += advance_of(by)
         return _values(self._set_time())
 
     def state(self, name: str, key: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from penstock.streams.durations import duration_ms
+from penstock.streams.durations import advance_of
 from penstock.streams.errors import TopologyError
 from penstock.streams.processor_test_driver import ProcessorTestDriver
 from penstock.streams.queries import TopologyPlan
@@ -104,9 +104,9 @@ class TopologyTestDriver:
         """Start a new micro-batch: later records do not belong to the one before."""
         self._step += 1
 
-    def advance(self, by: str | int = "1 day") -> None:
+    def advance(self, by: str = "1 day") -> None:
         """Move event time on every input, as a later record would."""
-        self._now += datetime.timedelta(milliseconds=duration_ms(by, "advance"))
+        self._now += advance_of(by)
         self._step += 1
         for topic in self._input_topics():
             self._append(topic, None, None, self._now, {}, -1)

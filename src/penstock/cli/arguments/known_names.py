@@ -71,6 +71,14 @@ def _sentence(kind: str, name: str, near: str | None) -> str:
     return f"there is no {kind} {name}; `penstock {kind} list` shows which there are"
 
 
+def similar_to_missing_group(admin: "Admin", group: str) -> str | None:
+    """Return the most similar group if `group` does not exist; else None."""
+    with suppress(KafkaError):
+        known = [each.group_id for each in admin.groups.list_all()]
+        return None if group in known else nearest(group, known)
+    return None
+
+
 def explained_topics(admin: "Admin", failed: Mapping[str, KafkaError]) -> dict[str, KafkaError]:
     """Return the errors; those about missing topics name the most similar topic."""
     return {

@@ -11,9 +11,15 @@ from penstock.cli.arguments.completion import (
     complete_topic,
 )
 from penstock.cli.arguments.shared_options import on_cluster, with_format
-from penstock.cli.config.keys import note_without_effect, unknown_keys, with_dynamic_sibling
+from penstock.cli.config.keys import (
+    explained_owner,
+    note_missing_group,
+    note_without_effect,
+    unknown_keys,
+    with_dynamic_sibling,
+)
+from penstock.cli.config.usage import check_pairs
 from penstock.cli.connection.access import Access, access_of, connect
-from penstock.cli.connection.results import value_of
 from penstock.cli.terminal.output import (
     CommandFailed,
     ExitCode,
@@ -29,7 +35,7 @@ from penstock.cli.terminal.output import (
     print_value,
     report,
 )
-from penstock.errors import KafkaError
+from penstock.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from penstock.client.values import ConfigChange, ConfigValue, Resource
@@ -96,9 +102,12 @@ def describe(
     """Show settings: those that somebody set, unless keys are named or --all is given."""
     resource = _resource(topic, group, broker, all_brokers)
     with connect(access_of(context)) as admin:
-        values = value_of(admin.describe_configs([resource], keys=keys or None)[resource])
+        found = admin.describe_configs([resource], keys=keys or None)[resource]
+        if isinstance(found, KafkaError):
+            raise explained_owner(admin, resource, found)
         unknown = unknown_keys(admin, resource, keys)
-    shown = sorted(values, key=lambda each: each.name)
+        note_missing_group(admin, resource)
+    shown = sorted(found, key=lambda each: each.name)
     if not everything and not keys:
         shown = [each for each in shown if each.source != SOURCE_DEFAULT]
     rows = [_row(each) for each in shown]
@@ -142,8 +151,7 @@ def set_keys(
     """Set keys of a topic, of a group, of one broker, or of all brokers."""
     from penstock.client.values import ConfigChange, Operation
 
-    if topic is None:
-        _check_order(pairs)
+    check_pairs(pairs, _owner_option(topic, group, broker, all_brokers))
     said = key_values(pairs, "set")
     changes = [ConfigChange(name, Operation.SET, value) for name, value in said.items()]
     resource = _resource(topic, group, broker, all_brokers)
@@ -151,15 +159,17 @@ def set_keys(
     note_without_effect(resource, said)
 
 
-def _check_order(pairs: list[str]) -> None:
-    """Raise WrongUsage with the right order if a name stands among the pairs."""
-    name = next((each for each in pairs if "=" not in each), None)
-    if name is not None:
-        given = " ".join(each for each in pairs if "=" in each) or "KEY=VALUE"
-        raise WrongUsage(
-            f"set {name}: must be KEY=VALUE. An option names the topic: "
-            f"`penstock config set {given} --topic {name}`"
-        )
+def _owner_option(
+    topic: str | None, group: str | None, broker: int | None, all_brokers: bool
+) -> str | None:
+    """Return the option that names the owner of the settings, as typed; None if none is given."""
+    if topic is not None:
+        return f"--topic {topic}"
+    if group is not None:
+        return f"--group {group}"
+    if broker is not None:
+        return f"--broker {broker}"
+    return "--all-brokers" if all_brokers else None
 
 
 @app.command()
@@ -189,9 +199,15 @@ def _change(
     removed = [each.name for each in changes if each.operation is Operation.DELETE]
     error: KafkaError | None
     with connect(access) as admin:
-        error = next(iter(unknown_keys(admin, resource, removed).values()), None)
+        try:
+            error = next(iter(unknown_keys(admin, resource, removed).values()), None)
+        except UnknownTopicOrPartition as missing:
+            error = missing
         if error is None:
             error = admin.alter_configs({resource: changes})[resource]
+        if error is not None:
+            error = explained_owner(admin, resource, error)
+        note_missing_group(admin, resource)
     if error is not None:
         error = with_dynamic_sibling(error, resource, changes)
     name = str(resource)

@@ -3,9 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.cli.arguments.known_names import missing_topic, similar_to_missing_group
 from penstock.cli.connection.results import value_of
 from penstock.cli.terminal.output import note
-from penstock.errors import InvalidConfig, InvalidRequest, KafkaError
+from penstock.errors import (
+    InvalidConfig,
+    InvalidRequest,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
@@ -26,6 +32,27 @@ def _key(resource: "Resource", name: str) -> "Key | None":
             return find_broker_key(name)
         case _:
             return None
+
+
+def explained_owner(admin: "Admin", resource: "Resource", error: KafkaError) -> KafkaError:
+    """Return the error; one about a missing topic names the most similar topic."""
+    if isinstance(error, UnknownTopicOrPartition):
+        return UnknownTopicOrPartition(missing_topic(admin, resource.name))
+    return error
+
+
+def note_missing_group(admin: "Admin", resource: "Resource") -> None:
+    """Print a similar group if the group of the settings does not exist.
+
+    Kafka keeps the settings of a group that is yet to come, so this is no error.
+    """
+    from penstock.client.values import ResourceType
+
+    if resource.type is not ResourceType.GROUP:
+        return
+    near = similar_to_missing_group(admin, resource.name)
+    if near is not None:
+        note(f"note: there is no group {resource.name} yet; did you mean {near}?")
 
 
 def unknown_keys(
@@ -99,4 +126,5 @@ def note_without_effect(resource: "Resource", settings: Mapping[str, str]) -> No
         key = _key(resource, name)
         if key is not None and key.effect is not Effect.NOW:
             end = ": nothing here needs it" if key.effect is Effect.NEVER else " yet"
-            note(f"note: {name}={text} is kept but has no effect{end}")
+            shown = "(hidden)" if key.sensitive else text
+            note(f"note: {name}={shown} is kept but has no effect{end}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.arguments.completion import complete_group
-from penstock.cli.arguments.known_names import explained_groups
+from penstock.cli.arguments.known_names import explained_groups, missing_group
 from penstock.cli.arguments.partitions import (
     PartitionChoice,
     TopicsOption,
@@ -273,6 +273,8 @@ def delete_offsets(
         confirm(_question(f"what {name} has committed for", access, topics), yes=yes)
     with connect(access) as admin:
         committed = admin.groups.offsets(name)
+        if not committed and isinstance(admin.groups.describe([name])[name], GroupIdNotFound):
+            raise CommandFailed(missing_group(admin, name))
         chosen = _chosen(name, choice, committed)
         if dry_run:
             rows: list[Row] = [

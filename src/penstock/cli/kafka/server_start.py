@@ -4,11 +4,13 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from penstock.cli.kafka.framework.client_options import load_server
+from penstock.cli.kafka.framework.examples import example_text
 from penstock.cli.kafka.framework.options import (
     HELP,
     VERSION,
@@ -26,8 +28,9 @@ from penstock.cli.kafka.framework.runner import (
     print_version,
     say,
 )
-from penstock.cli.start import RunningNode, banner
+from penstock.cli.start import RunningNode, banner, print_end
 from penstock.cli.terminal.log_lines import logging_to
+from penstock.cli.terminal.output import Format
 from penstock.cli.terminal.progress_bar import BarredStream, RecoveryBar
 from penstock.log_levels import LogLevel
 
@@ -49,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> int:
     if not arguments or "--help" in arguments:
         say(USAGE)
-        say(help_text(OPTIONS))
+        say(f"{help_text(OPTIONS)}\n{example_text('kafka-server-start')}")
         return FAILED
     if "--version" in arguments:
         print_version()
@@ -80,16 +83,19 @@ def _serve(path: str, overrides: Sequence[str]) -> int:
         print(f"[KafkaRaftServer nodeId={running.config.node_id}] Kafka Server started")
         sys.stdout.flush()
 
+    begun_s = time.monotonic()
     stream = BarredStream(sys.stderr)
     with logging_to(stream, LogLevel.INFO):
         bar = RecoveryBar(stream, logging.getLogger("penstock.start").info)
         try:
-            return int(node.run_node(loaded.config, announce, None, bar))
+            code = int(node.run_node(loaded.config, announce, None, bar))
         except node.StartRefused as rejected:
             raise CommandRejected(str(rejected)) from None
         except OSError as problem:
             where = f" ({problem.filename})" if problem.filename else ""
             raise CommandRejected(f"the node cannot start: {problem.strerror}{where}") from None
+    print_end(Format.TABLE, loaded.config.node_id, code, time.monotonic() - begun_s)
+    return code
 
 
 def _start_in_background(path: str, overrides: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.cli.kafka.framework.examples import example_text
 from penstock.cli.kafka.framework.options import (
     HELP,
     VERSION,
@@ -59,7 +60,7 @@ def _run(arguments: Sequence[str]) -> int:
         say(f"{rejected}\n{help_text(OPTIONS)}")
         return FAILED
     if given.has("help"):
-        print(help_text(OPTIONS))
+        print(f"{help_text(OPTIONS)}\n{example_text('kafka-server-stop')}")
         return OK
     if given.has("version"):
         print_version()

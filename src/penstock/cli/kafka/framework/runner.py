@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from penstock.cli.kafka.framework.examples import example_text
 from penstock.cli.kafka.framework.options import (
     HELP,
     VERSION,
@@ -68,12 +69,13 @@ def _run(command: Command, arguments: Sequence[str]) -> int:
     options = command.all_options
     if not arguments:
         say(f"{command.name}: say at least one option. {command.about}")
-        say(help_text(options))
+        say(f"{help_text(options)}\n{example_text(command.name)}")
         return FAILED
     try:
         given = parse(options, arguments)
         if given.has(HELP.name):
-            raise UsageRejected(command.about)
+            say(f"{command.about}\n{help_text(options)}\n{example_text(command.name)}")
+            return FAILED  # as Kafka's tools do
         if given.has(VERSION.name):
             print_version()
             return OK

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
+from penstock.cli.kafka.framework.examples import EXAMPLES, example_text
 from penstock.cli.kafka.framework.runner import FAILED, OK, guarded, print_version
 
 T = TypeVar("T")
@@ -18,7 +19,12 @@ class _Refused(Exception):
 
 
 class VerbParser(argparse.ArgumentParser):
-    """A parser whose errors end with exit code 1 instead of 2."""
+    """A parser whose errors end with exit code 1 instead of 2, and whose help has an example."""
+
+    def format_help(self) -> str:
+        text = super().format_help()
+        # The parser of a verb has its command's name and the verb.
+        return f"{text}\n{example_text(self.prog)}\n" if self.prog in EXAMPLES else text
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
