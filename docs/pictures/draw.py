@@ -112,9 +112,13 @@ def draw_top() -> None:
 
 
 def draw_demo() -> None:
-    output = on_terminal([sys.executable, "-m", "examples.orders", "--seconds", "20"])
+    # On a terminal its last line changes in place; a pipe gets one line for each step.
+    command = [sys.executable, "-m", "examples.orders", "--seconds", "20"]
+    ran = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+    )
     # Spark's own first lines tell nothing of the demo.
-    shown = [line for line in output.splitlines() if not _JAVAS_LINE.match(line)]
+    shown = [line for line in ran.stdout.splitlines() if not _JAVAS_LINE.match(line)]
     draw("demo", "make demo SECONDS=20", "\n".join(shown))
 
 
