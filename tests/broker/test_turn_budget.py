@@ -41,6 +41,7 @@ from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHea
 
 ITEMS = 12_000 if depth.WHOLE else 6_000
 CALLS_PER_TURN_MAX = 45_000  # some five milliseconds; few calls per element would be too many
+MEASUREMENTS = 3
 TURN_MS_MAX = 60.0  # of the processor: some three times the longest one
 TURNS_MAX = 20_000
 
@@ -230,9 +231,12 @@ def _long_metadata() -> JoinGroupRequest:
 def test_a_long_value_takes_no_turn_for_itself(
     group_bench: Bench, key: int, version: int, make: Callable[[], Any]
 ) -> None:
-    timed = TimedTurns(group_bench)
-    assert timed.ask(Large(key, version, (), make()))
-    assert timed.longest_ms <= TURN_MS_MAX
+    longest_ms = []
+    for _ in range(MEASUREMENTS):  # page faults of a busy machine lengthen some
+        timed = TimedTurns(group_bench)
+        assert timed.ask(Large(key, version, (), make()))
+        longest_ms.append(timed.longest_ms)
+    assert min(longest_ms) <= TURN_MS_MAX
 
 
 def test_groups_hear_of_topics_made_in_one_turn_once(monkeypatch: pytest.MonkeyPatch) -> None:
