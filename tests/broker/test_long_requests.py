@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from simulated_node import API_VERSIONS, FETCH, Bench, FakePeer, api_versions, fetch
 
+from penstock.broker import request as client_request
+from penstock.broker.message_release import free_in_slices
 from penstock.broker.network import dispatch
 from penstock.broker.network.long_requests import (
     LONG_FRAME_BYTES,
@@ -12,7 +14,10 @@ from penstock.broker.network.long_requests import (
     VERY_LONG_FRAME_BYTES,
     LongRequests,
 )
+from penstock.broker.request_pieces import JoinedAnswer
 from penstock.wire.codec import read_in_slices
+from penstock.wire.frame import request_frame
+from penstock.wire.messages import k02_list_offsets as k02
 
 ABSENT = range(LONG_FRAME_BYTES // 30)
 ROOM_FOR_ONE = {
@@ -169,3 +174,36 @@ def test_a_request_beyond_its_share_runs_alone(frame_bytes: int) -> None:
     with pytest.raises(StopIteration):
         next(limited.enter(frame_bytes))
     assert next(limited.enter(frame_bytes)) is not None
+
+
+def test_the_messages_of_a_peer_that_goes_are_freed_in_slices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    freed: list[tuple[str, int]] = []
+
+    def free(messages: list[Any]) -> Any:
+        freed.extend((type(each).__name__, len(each.topics[0].partitions)) for each in messages)
+        return free_in_slices(messages)
+
+    joined: list[Any] = []
+
+    def join(answer: JoinedAnswer, response: Any) -> None:
+        joined.append(response)
+        add(answer, response)
+
+    add = JoinedAnswer.add
+    monkeypatch.setattr(JoinedAnswer, "add", join)
+    monkeypatch.setattr(client_request, "free_in_slices", free)
+    bench = Bench()
+    partitions = [k02.ListOffsetsPartition(partition_index=each) for each in range(20_000)]
+    topic = k02.ListOffsetsTopic(name="absent", partitions=partitions)
+    connection, peer = bench.connect()
+    frame = request_frame(2, 6, 1, "test", k02.ListOffsetsRequest(topics=[topic]))
+    bench.receive(connection, frame)
+    bench.simulation.run_until(lambda: len(joined) > 1)
+    connection.close()
+    connection.closed()
+    bench.settle()
+    assert not peer.sent
+    assert [name for name, _ in freed] == ["ListOffsetsResponse", "ListOffsetsRequest"]
+    assert freed[1] == ("ListOffsetsRequest", 20_000)

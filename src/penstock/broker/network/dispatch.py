@@ -126,10 +126,14 @@ def _read_and_handle(
     message: Any = yield from read_in_slices(request_class(key), version, frame, body_position)
     cut = piece_rule_for(key, message)
     response: Any
-    if cut is not None:
-        response = yield from answer_in_pieces(request, message, cut, partial(_handled, broker))
-    else:
-        response = yield from _handled(broker, request, message)
+    try:
+        if cut is not None:
+            response = yield from answer_in_pieces(request, message, cut, partial(_handled, broker))
+        else:
+            response = yield from _handled(broker, request, message)
+    except GeneratorExit:  # the peer has gone
+        request.free_later(message)
+        raise
     held = [message]
     del message
     yield from free_in_slices(held)
