@@ -278,6 +278,11 @@ class Peer(Protocol):
     def pause(self) -> None: ...
     def resume(self) -> None: ...
 
+    def has_ended(self) -> bool:
+        """Return whether the other side has ended its sending and no byte of it is unread. During
+        a pause the end is not reported otherwise."""
+        ...
+
     def finish(self) -> None:
         """Announce the end of sending and discard further input. The connection closes when the
         other side has read everything and closes too, or at the next `close`."""

@@ -47,7 +47,10 @@ class FakePeer:
         self.sent = bytearray()
         self.unsent_bytes = 0
         self.paused = False
-        self.closed = self.finished = False
+        self.closed = self.finished = self.ended = False
+
+    def has_ended(self) -> bool:
+        return self.ended
 
     def send(self, parts: Sequence[Part]) -> None:
         for part in parts:

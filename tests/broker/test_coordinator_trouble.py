@@ -1,5 +1,6 @@
 """A coordinator whose log has something wrong: its neighbours go on."""
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,13 +10,12 @@ from delivery_cases import commit, group_with_coordinator
 
 from penstock.coordinator import batches
 from penstock.coordinator.partitions import partition_for
-from penstock.errors import NotCoordinator, RebalanceInProgress, UnknownServerError
+from penstock.errors import RebalanceInProgress, UnknownServerError
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k11_join_group as k11
 from penstock.wire.messages import k12_heartbeat as k12
 from penstock.wire.messages import k14_sync_group as k14
 from penstock.wire.messages import k68_consumer_group_heartbeat as k68
-from penstock.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from penstock.wire.records.coordinator import write_coordinator_key
 
 pytest_plugins = ["api_fixtures"]
@@ -25,38 +25,64 @@ TOO_MUCH = bytes(1_200_000)  # for one batch
 FROM_THE_FUTURE = b"\x00\x63" + bytes(20)  # a value of version 99
 
 
-@pytest.fixture
-def from_the_future(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From the call on a coordinator writes its values in a version that nobody knows."""
+Spoil = Callable[[bytes | None, bytes], None]
 
-    def spoil() -> None:
-        monkeypatch.setattr(batches, "write_record", spoilt)
+
+@pytest.fixture
+def spoil(monkeypatch: pytest.MonkeyPatch) -> Spoil:
+    """From the call on a coordinator writes this value, and this key if there is one."""
+
+    def write(spoilt_key: bytes | None, spoilt_value: bytes) -> None:
+        def written(key: object, _value: object) -> tuple[bytes, bytes]:
+            return (write_coordinator_key(key) if spoilt_key is None else spoilt_key), spoilt_value
+
+        monkeypatch.setattr(batches, "write_record", written)
         monkeypatch.setattr(batches, "write_quickly", lambda _records: None)
 
-    def spoilt(key: object, _value: object) -> tuple[bytes, bytes]:
-        return write_coordinator_key(key), FROM_THE_FUTURE
-
-    return spoil
+    return write
 
 
-def test_a_record_that_nobody_knows_costs_one_coordinator_partition_only(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, from_the_future: Callable[[], None]
+def _neighbour_of(group: str) -> str:
+    """Return another group with the same coordinator partition."""
+    name = f"{group}x"
+    while partition_for(name, PARTITIONS) != partition_for(group, PARTITIONS):
+        name += "x"
+    return name
+
+
+def test_a_value_of_an_unknown_version_costs_one_group_only(
+    tmp_path: Path, machine_failures: list[logging.LogRecord], spoil: Spoil
 ) -> None:
     cluster = Cluster(data=tmp_path / "data")
     with cluster, asking(cluster) as asker:
         topic = new_topic(cluster)
         spoilt = group_with_coordinator(asker)
-        index = partition_for(spoilt, PARTITIONS)
-        from_the_future()
+        spoil(None, FROM_THE_FUTURE)
         commit(asker, spoilt, topic)
     with cluster, asking(cluster) as asker:
-        other = group_with_coordinator(asker)
-        while partition_for(other, PARTITIONS) == index:
-            other = group_with_coordinator(asker)
-        [described] = asker.ask(DescribeGroupsRequest(groups=[other]), 0).groups
-        assert described.error_code == 0
-        assert commit(asker, spoilt, topic) == NotCoordinator.code
-    assert f"__consumer_offsets-{index} cannot be loaded" in caplog.text
+        group_with_coordinator(asker)
+        assert commit(asker, _neighbour_of(spoilt), topic) == 0
+        assert commit(asker, spoilt, topic) == UnknownServerError.code
+    assert f"group '{spoilt}', set aside" in machine_failures[0].getMessage()
+
+
+def test_an_unreadable_key_costs_no_group_and_is_logged_once_with_its_offset(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoil: Spoil
+) -> None:
+    cluster = Cluster(data=tmp_path / "data")
+    with cluster, asking(cluster) as asker:
+        topic = new_topic(cluster)
+        spoilt = group_with_coordinator(asker)
+        spoil(b"", FROM_THE_FUTURE)
+        commit(asker, spoilt, topic)
+        commit(asker, spoilt, topic)
+    with cluster, asking(cluster) as asker:
+        group_with_coordinator(asker)
+        assert commit(asker, spoilt, topic) == 0
+    index = partition_for(spoilt, PARTITIONS)
+    logged = [each for each in caplog.messages if "a key that cannot be read" in each]
+    assert len(logged) == 1
+    assert f"__consumer_offsets-{index}" in logged[0] and "offset 0" in logged[0]
 
 
 def _join_request(group: str, member_id: str = "", metadata: bytes = b"m") -> k11.JoinGroupRequest:
@@ -83,9 +109,7 @@ class Neighbours:
     def __init__(self, asker: Asker, patient: Asker) -> None:
         self._asker, self._patient = asker, patient
         self.trouble = group_with_coordinator(asker)
-        self.quiet = f"{self.trouble}x"
-        while partition_for(self.quiet, PARTITIONS) != partition_for(self.trouble, PARTITIONS):
-            self.quiet += "x"
+        self.quiet = _neighbour_of(self.trouble)
         self._first = asker.ask(_join_request(self.quiet), 3)
         assert asker.ask(_sync_request(self._first, self.quiet), 3).error_code == 0
         patient.send(_join_request(self.quiet), 3)

@@ -1,18 +1,33 @@
-"""Long requests share a limited memory: later ones wait for earlier ones."""
+"""Long requests share a limited memory, very long ones a half of it; the smallest enter first."""
 
 from typing import Any
 
 import pytest
 from simulated_node import API_VERSIONS, FETCH, Bench, FakePeer, api_versions, fetch
 
+from penstock.broker import request as client_request
+from penstock.broker.message_release import free_in_slices
 from penstock.broker.network import dispatch
-from penstock.broker.network.long_requests import LONG_FRAME_BYTES, LongRequests
+from penstock.broker.network.long_requests import (
+    LONG_FRAME_BYTES,
+    MEMORY_PER_FRAME_BYTE,
+    VERY_LONG_FRAME_BYTES,
+    LongRequests,
+)
+from penstock.broker.request_pieces import JoinedAnswer
 from penstock.wire.codec import read_in_slices
+from penstock.wire.frame import request_frame
+from penstock.wire.messages import k02_list_offsets as k02
 
 ABSENT = range(LONG_FRAME_BYTES // 30)
 ROOM_FOR_ONE = {
     "queued.max.request.bytes": str(4 * LONG_FRAME_BYTES),
     "socket.request.max.bytes": str(2 * LONG_FRAME_BYTES),
+}
+VERY_MANY_ABSENT = range(VERY_LONG_FRAME_BYTES // 30)
+ROOM_FOR_ONE_VERY_LONG = {
+    "queued.max.request.bytes": str(4 * VERY_LONG_FRAME_BYTES),
+    "socket.request.max.bytes": str(2 * VERY_LONG_FRAME_BYTES),
 }
 
 
@@ -29,9 +44,9 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return begun
 
 
-def _ask(bench: Bench) -> FakePeer:
+def _ask(bench: Bench, partitions: range = ABSENT) -> FakePeer:
     connection, peer = bench.connect()
-    bench.receive(connection, bench.frame(FETCH, fetch("absent", ABSENT)))
+    bench.receive(connection, bench.frame(FETCH, fetch("absent", partitions)))
     return peer
 
 
@@ -74,8 +89,121 @@ def test_a_peer_that_goes_leaves_its_memory_to_the_next(leaving: int) -> None:
     assert bench.broker.long_requests.estimated_bytes == 0
 
 
-def test_a_request_beyond_the_limit_runs_alone() -> None:
+def test_a_request_of_a_peer_that_ended_while_it_waited_is_not_read(readings: list[int]) -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    first, gone, last = _ask(bench), _ask(bench), _ask(bench)
+    gone.ended = True
+    bench.simulation.run_until(lambda: bool(first.sent) and bool(last.sent))
+    assert len(readings) == 2
+    assert gone.closed and not gone.sent
+
+
+def test_an_ordinary_long_request_passes_very_long_ones_that_wait(readings: list[int]) -> None:
+    bench = Bench(ROOM_FOR_ONE_VERY_LONG)
+    for _ in range(3):
+        _ask(bench, VERY_MANY_ABSENT)
+    assert len(readings) == 1
+    _ask(bench)
+    assert len(readings) == 2 and readings[1] < VERY_LONG_FRAME_BYTES < readings[0]
+
+
+class Entering:
+    """Requests that enter one after the other, by their frames in units of 64 KB."""
+
+    def __init__(self, units_max: int) -> None:
+        unit = MEMORY_PER_FRAME_BYTE * LONG_FRAME_BYTES
+        self.requests = LongRequests(bytes_max=2 * units_max * unit)
+        self.entered: list[int] = []
+
+    def enter(self, *units: int) -> None:
+        for each in units:
+            entering = self.requests.enter(each * LONG_FRAME_BYTES)
+            try:
+                wait = next(entering)
+            except StopIteration:
+                self.entered.append(each)
+            else:
+                assert wait is not None, "a request waits for memory"
+                wait(lambda each=each: self.entered.append(each))  # type: ignore[misc]
+
+    def leave(self, units: int) -> None:
+        self.requests.leave(units * LONG_FRAME_BYTES)
+
+
+def test_waiting_requests_enter_smallest_first() -> None:
+    entering = Entering(4)
+    entering.enter(4, 3, 2, 1, 2)
+    assert entering.entered == [4]
+    entering.leave(4)
+    assert entering.entered == [4, 1, 2]
+    entering.leave(1)
+    entering.leave(2)
+    entering.leave(2)
+    assert entering.entered == [4, 1, 2, 2, 3]
+
+
+def test_a_small_request_enters_where_those_before_it_do_not_fit() -> None:
+    entering = Entering(4)
+    entering.enter(3, 3, 1)
+    assert entering.entered == [3, 1]
+
+
+def test_each_fourth_time_the_oldest_request_enters() -> None:
+    entering = Entering(1)
+    entering.enter(1, 4)
+    for _ in range(4):
+        entering.enter(1)
+        entering.leave(1)
+    assert entering.entered == [1, 1, 1, 1, 4]
+
+
+def test_very_long_requests_take_half_of_the_limit_and_ordinary_ones_the_other() -> None:
+    entering = Entering(40)
+    entering.enter(20, 20, 20, 16, 16, 8, 1)
+    assert entering.entered == [20, 20, 16, 16, 8]
+    entering.leave(20)
+    assert entering.entered[-1] == 20
+    entering.leave(8)
+    assert entering.entered[-1] == 1
+    assert entering.requests.estimated_bytes <= 80 * MEMORY_PER_FRAME_BYTE * LONG_FRAME_BYTES
+
+
+@pytest.mark.parametrize("frame_bytes", [LONG_FRAME_BYTES, 2 * VERY_LONG_FRAME_BYTES])
+def test_a_request_beyond_its_share_runs_alone(frame_bytes: int) -> None:
     limited = LongRequests(bytes_max=1)
     with pytest.raises(StopIteration):
-        next(limited.enter(1_000))
-    assert next(limited.enter(1_000)) is not None
+        next(limited.enter(frame_bytes))
+    assert next(limited.enter(frame_bytes)) is not None
+
+
+def test_the_messages_of_a_peer_that_goes_are_freed_in_slices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    freed: list[tuple[str, int]] = []
+
+    def free(messages: list[Any]) -> Any:
+        freed.extend((type(each).__name__, len(each.topics[0].partitions)) for each in messages)
+        return free_in_slices(messages)
+
+    joined: list[Any] = []
+
+    def join(answer: JoinedAnswer, response: Any) -> None:
+        joined.append(response)
+        add(answer, response)
+
+    add = JoinedAnswer.add
+    monkeypatch.setattr(JoinedAnswer, "add", join)
+    monkeypatch.setattr(client_request, "free_in_slices", free)
+    bench = Bench()
+    partitions = [k02.ListOffsetsPartition(partition_index=each) for each in range(20_000)]
+    topic = k02.ListOffsetsTopic(name="absent", partitions=partitions)
+    connection, peer = bench.connect()
+    frame = request_frame(2, 6, 1, "test", k02.ListOffsetsRequest(topics=[topic]))
+    bench.receive(connection, frame)
+    bench.simulation.run_until(lambda: len(joined) > 1)
+    connection.close()
+    connection.closed()
+    bench.settle()
+    assert not peer.sent
+    assert [name for name, _ in freed] == ["ListOffsetsResponse", "ListOffsetsRequest"]
+    assert freed[1] == ("ListOffsetsRequest", 20_000)

@@ -79,6 +79,26 @@ def test_a_paused_peer_is_read_when_it_is_resumed(loop: Loop) -> None:
         assert heard.data == b"later"
 
 
+def test_the_end_of_a_paused_peer_is_seen_on_request(loop: Loop) -> None:
+    heard, client = connected(loop)
+    assert not heard.peer.has_ended()
+    client.close()
+    for _ in range(TURNS_MAX):
+        turn(loop)
+        if heard.peer.has_ended():
+            break
+    assert heard.peer.has_ended() and not heard.ended
+
+
+def test_a_paused_peer_with_unread_bytes_has_not_ended(loop: Loop) -> None:
+    heard, client = connected(loop)
+    client.sendall(b"unread")
+    client.close()
+    for _ in range(10):
+        turn(loop)
+    assert not heard.peer.has_ended()
+
+
 def test_a_paused_peer_that_resets_is_gone_and_its_bytes_are_not_handed_over(loop: Loop) -> None:
     heard, client = connected(loop)
     client.sendall(b"never")

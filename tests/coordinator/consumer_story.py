@@ -14,8 +14,8 @@ from penstock.coordinator.cluster import TopicView
 from penstock.coordinator.events import GroupRequest, TopicsChanged
 from penstock.coordinator.groups.consumer.group import ConsumerGroup
 from penstock.coordinator.groups.group_settings import GroupSettings
-from penstock.coordinator.groups.machine import GroupCoordinator
-from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
+from penstock.coordinator.groups.machine import GroupCoordinator, GroupRecord
+from penstock.coordinator.records import CoordinatorRecord
 from penstock.effects import Outcome, SetTimer, Ticket
 from penstock.errors import NONE, KafkaError, UnknownServerError, from_code
 from penstock.wire.batch import HEADER
@@ -175,7 +175,7 @@ class Story:
         assert isinstance(described, DescribedGroup)
         return described
 
-    def logged(self) -> Iterator[CoordinatorRecord | PendingOffset | EndMarker]:
+    def logged(self) -> Iterator[GroupRecord]:
         for batch in self.log:
             yield from decode(GROUP_RECORDS, batch, HEADER.unpack_from(batch))
 

@@ -20,7 +20,7 @@ from penstock.errors import (
 )
 from penstock.machine.protocols import LogFollower, LogUnreadable
 from penstock.machine.runtime import Runtime
-from penstock.wire.batch import HEADER
+from penstock.wire.batch import HEADER, Record, build_batch
 from penstock.wire.records.coordinator import Family
 
 BEGINNING_MS = 1_700_000_000_000
@@ -99,6 +99,11 @@ class KeptLog:
         marker = isinstance(records[0], EndMarker)
         self._kept.append(records[0] if marker else encode(records, self._time.now_ms))
         return KeptBatch(records, self.end_offset)
+
+    def append_raw(self, key: bytes, value: bytes | None, transactional: bool = False) -> None:
+        """Write one record as it is, whether or not a coordinator can read it."""
+        record = Record(0, 0, key, value)
+        self._kept.append(build_batch([record], transactional=transactional, producer_id=7))
 
     def read(self) -> "KeptReader":
         batches = [

@@ -20,6 +20,7 @@ from penstock.coordinator.groups.classic import (
 from penstock.coordinator.groups.classic.generation import ClassicGeneration
 from penstock.coordinator.groups.group import GroupCoordinatorState, IdPartitions, Kind
 from penstock.coordinator.groups.group_settings import GroupSettings
+from penstock.coordinator.groups.machine import GroupRecord
 from penstock.coordinator.groups.offsets import OffsetRequests, OffsetStore
 from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
 from penstock.effects import Outcome, SetTimer
@@ -200,7 +201,7 @@ class Story:
             )
         return encode(records, self.now_ms)
 
-    def _replay(self, record: CoordinatorRecord | PendingOffset | EndMarker) -> None:
+    def _replay(self, record: GroupRecord) -> None:
         match record:
             case EndMarker():
                 self.work.replay_end(record)

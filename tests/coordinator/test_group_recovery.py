@@ -24,8 +24,20 @@ from penstock.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from penstock.wire.messages.k16_list_groups import ListGroupsRequest
 from penstock.wire.messages.k42_delete_groups import DeleteGroupsRequest
 from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from penstock.wire.records.coordinator import GROUP_RECORDS
-from penstock.wire.records.group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from penstock.wire.records.coordinator import (
+    GROUP_RECORDS,
+    write_coordinator_key,
+    write_coordinator_value,
+)
+from penstock.wire.records.group import (
+    ConsumerGroupMemberMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 BAD_METADATA = (-1472).to_bytes(2, "big", signed=True)
 UNKNOWN_SERVER_ERROR = -1
@@ -280,3 +292,104 @@ def test_a_consumer_group_that_cannot_be_replayed_leaves_no_key_behind_when_dele
     for record in (each for batch in left for each in batch.records):
         alive[repr(record.key)] = record.value is not None
     assert not any(alive.values())
+
+
+# Values that cannot be read
+
+METADATA_KEY = write_coordinator_key(GroupMetadataKey(group="bad"))
+OFFSET_KEY = write_coordinator_key(OffsetCommitKey(group="bad", topic="t"))
+LEGACY_KEY = write_coordinator_key(LegacyOffsetCommitKey(group="bad", topic="t"))
+MEMBER_KEY = write_coordinator_key(ConsumerGroupMemberMetadataKey(group_id="bad", member_id="m"))
+METADATA = write_coordinator_value(GroupMetadataValue(protocol_type="consumer"), 3)
+OFFSET = write_coordinator_value(OffsetCommitValue(offset=6), 4)
+UNREADABLE = {
+    "truncated group metadata": (METADATA_KEY, METADATA[:-3]),
+    "truncated offset": (OFFSET_KEY, OFFSET[:-3]),
+    "truncated legacy offset": (LEGACY_KEY, OFFSET[:5]),
+    "unknown version": (METADATA_KEY, b"\x00\x63" + bytes(20)),
+    "unknown version of an offset": (OFFSET_KEY, b"\x00\x63" + bytes(20)),
+    "empty value": (METADATA_KEY, b""),
+    "empty offset": (OFFSET_KEY, b""),
+    "garbage member": (MEMBER_KEY, b"\x00\x00\xff\xff\xff\xff\xff\xff"),
+}
+
+
+@pytest.fixture(params=UNREADABLE.values(), ids=list(UNREADABLE))
+def with_unreadable_value(groups: Groups, request: pytest.FixtureRequest) -> Groups:
+    groups.commit("bad")
+    groups.beat("good")
+    groups.log.append_raw(*request.param)
+    groups.restart()
+    return groups
+
+
+def test_an_unreadable_value_costs_its_group_and_no_other(
+    with_unreadable_value: Groups, machine_failures: list[logging.LogRecord]
+) -> None:
+    groups = with_unreadable_value
+    assert groups.beat("good").error_code == 0
+    [answer] = groups.join("bad")
+    assert "'bad' was set aside" in answer.message
+    assert groups.committed("bad") == 5
+    assert [each.levelname for each in machine_failures] == ["ERROR"]
+
+
+def test_a_group_with_an_unreadable_value_can_be_deleted_for_good(
+    with_unreadable_value: Groups,
+) -> None:
+    groups = with_unreadable_value
+    groups.say(DeleteGroupsRequest(groups_names=["bad"]), 2)
+    assert "bad" not in groups.listed()
+    groups.restart()
+    assert "bad" not in groups.listed()
+    joined = groups.join("bad")
+    groups.time.advance(1)
+    assert error_of(joined[0]) == "NONE"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(METADATA_KEY, METADATA), (OFFSET_KEY, OFFSET)],
+    ids=["group metadata", "offset"],
+)
+def test_a_later_value_of_the_same_key_replaces_an_unreadable_one(
+    groups: Groups, key: bytes, value: bytes
+) -> None:
+    groups.log.append_raw(key, value[:-3])
+    groups.log.append_raw(key, value)
+    groups.restart()
+    assert groups.listed() == {"bad": "Empty"}
+
+
+def test_an_unreadable_offset_of_a_transaction_costs_its_group_and_no_other(
+    groups: Groups,
+) -> None:
+    groups.beat("good")
+    groups.log.append_raw(OFFSET_KEY, OFFSET[:-3], transactional=True)
+    groups.restart()
+    assert groups.beat("good").error_code == 0
+    assert groups.listed()["bad"] == "Unknown"
+
+
+def test_several_unreadable_values_leave_no_key_behind_when_their_group_is_deleted(
+    groups: Groups,
+) -> None:
+    for key, value in UNREADABLE.values():
+        groups.log.append_raw(key, value)
+    groups.restart()
+    groups.say(DeleteGroupsRequest(groups_names=["bad"]), 2)
+    groups.restart()
+    assert groups.listed() == {}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"", b"\x00", METADATA_KEY[:-1], OFFSET_KEY[:-1]],
+    ids=["empty", "half a type", "truncated", "truncated offset"],
+)
+def test_a_record_with_an_unreadable_key_is_passed_over(groups: Groups, key: bytes) -> None:
+    groups.beat("good")
+    groups.log.append_raw(key, METADATA)
+    groups.restart()
+    assert groups.beat("good").error_code == 0
+    assert "bad" not in groups.listed()

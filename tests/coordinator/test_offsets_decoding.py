@@ -14,7 +14,7 @@ from penstock.coordinator.batches import (
     read_plainly,
 )
 from penstock.coordinator.offset_batches import KeyAndValue, read_quickly, write_quickly
-from penstock.coordinator.records import CoordinatorRecord, PendingOffset
+from penstock.coordinator.records import CoordinatorRecord, PendingOffset, UnreadableRecord
 from penstock.wire import batch as batches
 from penstock.wire.compression import decompress
 from penstock.wire.primitives import Malformed
@@ -76,6 +76,12 @@ def others() -> st.SearchStrategy[Raw]:
                 write_coordinator_value(ConsumerGroupMetadataValue(epoch=4), 0),
             ),
             (b"\x7f\x00 what is this?", b"\x00\x00"),
+            (b"", b""),
+            (write_coordinator_key(offset)[:-3], write_coordinator_value(value, 4)),
+            (write_coordinator_key(offset), write_coordinator_value(value, 4)[:-3]),
+            (write_coordinator_key(offset), b"\x00\x63" + bytes(20)),
+            (write_coordinator_key(offset), b""),
+            (write_coordinator_key(GroupMetadataKey(group="g")), b"\x00\x03\x00"),
             (write_coordinator_key(offset) + b"more", write_coordinator_value(value, 4)),
             (write_coordinator_key(offset), write_coordinator_value(value, 3) + b"more"),
             (write_coordinator_key(offset), write_coordinator_value(value, 4) + bytes(18)),
@@ -103,6 +109,14 @@ def by_hand(batch: bytes) -> list[KeyAndValue] | None:
     return read_quickly(bytes(decompress(codec, body)), header[batches.RECORD_COUNT])
 
 
+def as_records(
+    pairs: list[KeyAndValue | UnreadableRecord],
+) -> list[CoordinatorRecord | UnreadableRecord]:
+    return [
+        pair if isinstance(pair, UnreadableRecord) else CoordinatorRecord(*pair) for pair in pairs
+    ]
+
+
 def outcome(read: Any, *arguments: Any) -> Any:
     try:
         return read(*arguments)
@@ -115,7 +129,7 @@ def test_both_ways_read_the_same_records(batch: bytes) -> None:
     plainly = read_plainly(GROUP_RECORDS, batch)
     assert by_hand(batch) in (None, plainly)
     header = batches.HEADER.unpack_from(batch)
-    assert decode(GROUP_RECORDS, batch, header) == [CoordinatorRecord(*pair) for pair in plainly]
+    assert decode(GROUP_RECORDS, batch, header) == as_records(plainly)
 
 
 @given(written(), st.randoms(use_true_random=False))
@@ -127,7 +141,7 @@ def test_both_ways_refuse_the_same_broken_batches(batch: bytes, dice: random.Ran
     header = batches.HEADER.unpack_from(broken)
     expected = outcome(read_plainly, GROUP_RECORDS, bytes(broken))
     if expected is not Malformed:
-        expected = [CoordinatorRecord(*pair) for pair in expected]
+        expected = as_records(expected)
     assert outcome(decode, GROUP_RECORDS, bytes(broken), header) == expected
 
 
@@ -160,6 +174,24 @@ def test_a_batch_of_a_transaction_holds_pending_records() -> None:
     batch = encode([PendingOffset(77, 3, key, value)], 5)
     header = batches.HEADER.unpack_from(batch)
     assert decode(GROUP_RECORDS, batch, header) == [PendingOffset(77, 3, key, value)]
+
+
+def test_an_unreadable_record_costs_no_other_record_of_its_batch() -> None:
+    key = write_coordinator_key(OffsetCommitKey(group="g", topic="t", partition=3))
+    value = write_coordinator_value(OffsetCommitValue(offset=9), 4)
+    raw = [(key, value), (key, b""), (b"", value), (key, value)]
+    batch = batches.build_batch(
+        [batches.Record(40 + number, 0, *each) for number, each in enumerate(raw)], base_offset=40
+    )
+    passed_over: list[int] = []
+    header = batches.HEADER.unpack_from(batch)
+    found = decode(GROUP_RECORDS, batch, header, lambda offset, _: passed_over.append(offset))
+    assert [type(each) for each in found] == [
+        CoordinatorRecord,
+        UnreadableRecord,
+        CoordinatorRecord,
+    ]
+    assert passed_over == [42]
 
 
 @given(

@@ -18,7 +18,8 @@ from penstock.coordinator.transactions.state import TransactionMetadata, TxnStat
 from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.errors import UnknownServerError
 from penstock.model import TopicPartition
-from penstock.wire.records.coordinator import TRANSACTION_RECORDS
+from penstock.wire.records.coordinator import TRANSACTION_RECORDS, write_coordinator_key
+from penstock.wire.records.transaction import TransactionLogKey
 
 
 class Transactions(HostileWorld):
@@ -64,6 +65,36 @@ def test_an_id_that_cannot_be_replayed_is_set_aside_until_a_later_record(
         assert "'bad' was set aside" in refused.message
     transactions.restart()
     assert isinstance(transactions.say(DescribeTransaction("bad")), TransactionMetadata)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\x00", b"\x00\x01\x00", b"\x00\x63" + bytes(40)],
+    ids=["empty", "half a version", "truncated", "unknown version"],
+)
+def test_an_unreadable_value_costs_its_id_and_no_other(
+    transactions: Transactions, machine_failures: list[logging.LogRecord], value: bytes
+) -> None:
+    transactions.begin("bad")
+    transactions.begin("good")
+    key = write_coordinator_key(TransactionLogKey(transactional_id="bad"))
+    transactions.log.append_raw(key, value)
+    transactions.restart()
+    assert isinstance(transactions.say(DescribeTransaction("good")), TransactionMetadata)
+    rejected = transactions.say(DescribeTransaction("bad"))
+    assert isinstance(rejected, UnknownServerError)
+    assert "'bad' was set aside" in rejected.message
+    assert [each.levelname for each in machine_failures] == ["ERROR"]
+
+
+@pytest.mark.parametrize("key", [b"", b"\x00\x00\x00\x09bad"], ids=["empty", "truncated"])
+def test_a_record_with_an_unreadable_key_is_passed_over(
+    transactions: Transactions, key: bytes
+) -> None:
+    transactions.begin("good")
+    transactions.log.append_raw(key, b"")
+    transactions.restart()
+    assert isinstance(transactions.say(DescribeTransaction("good")), TransactionMetadata)
 
 
 def test_an_abort_that_fails_is_logged_once_and_tried_again(

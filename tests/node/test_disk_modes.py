@@ -51,3 +51,17 @@ def test_formatted_directories_are_private(tmp_path: Path) -> None:
     root = tmp_path / "data"
     format_directories(BrokerConfig.of({"log.dirs": str(root)}), CLUSTER_ID)
     assert _modes(root) == ({"0o700"}, {"0o600"})
+
+
+@pytest.mark.parametrize(
+    ("access", "mode"), [("false", 0o700), ("true", 0o750)], ids=["private", "group"]
+)
+def test_missing_parents_of_a_directory_get_the_same_mode(
+    tmp_path: Path, access: str, mode: int
+) -> None:
+    parent = tmp_path / "data" / "disks"
+    dirs = f"{parent}/a,{parent}/b"
+    config = BrokerConfig.of({"log.dirs": dirs, "log.dirs.group.access": access})
+    format_directories(config, CLUSTER_ID)
+    for each in (parent.parent, parent, parent / "a", parent / "b"):
+        assert each.stat().st_mode & 0o777 == mode

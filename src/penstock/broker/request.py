@@ -153,6 +153,11 @@ class ClientRequest:
         finally:
             self.connection.release()
 
+    def free_later(self, message: Any) -> None:
+        """Free a message of a peer that has gone, in slices. The caller keeps no reference."""
+        if self.connection.closing:  # else the node itself has gone, and runs no more work
+            self.connection.listener.broker.sliced_work.enqueue(free_in_slices([message]))
+
     def _unwritable(self, problem: UnencodableValue) -> None:
         log.error("an answer cannot be written (%s): closing its connection", problem)
         self.connection.close()

@@ -207,22 +207,26 @@ def answer_in_pieces(
             yield waiting.append
         joined.add(under_way.pop(0).response)
 
-    for piece in pieces(message, cut):
-        if piece is None:
+    try:
+        for piece in pieces(message, cut):
+            if piece is None:
+                yield None
+                continue
+            part = PieceRequest(request, answered)
+            under_way.append(part)
+            response = yield from handle(part, piece)
+            if response is not None:
+                part.reply(response)
             yield None
-            continue
-        part = PieceRequest(request, answered)
-        under_way.append(part)
-        response = yield from handle(part, piece)
-        if response is not None:
-            part.reply(response)
-        yield None
-        while under_way and (under_way[0].answered or len(under_way) >= PIECES_UNDER_WAY_MAX):
+            while under_way and (under_way[0].answered or len(under_way) >= PIECES_UNDER_WAY_MAX):
+                yield from take()
+            if joined.failed:
+                break
+        while under_way:
             yield from take()
-        if joined.failed:
-            break
-    while under_way:
-        yield from take()
+    except GeneratorExit:  # the peer has gone
+        request.free_later(joined.response)
+        raise
     return joined.response
 
 
@@ -245,11 +249,12 @@ def pieces(message: Any, cut: PieceRule) -> Iterator[Any]:
     yield piece.message
 
 
-def _walk(parents: list[Any], cut: PieceRule, depth: int) -> Iterator[_Path | None]:
+def _walk(parents: Sequence[Any], cut: PieceRule, depth: int) -> Iterator[_Path | None]:
     """Yield the paths below equal structures, and None where the walk pauses."""
     level, innermost = cut.levels[depth], depth == len(cut.levels) - 1
     most = EQUALS_MAX[cut.equals] if innermost else ITEMS_MAX
-    together: dict[Any, list[Any]] = {}
+    first: dict[Any, Any] = {}
+    further: dict[Any, list[Any]] = {}  # elements equal to the first one of their key
     place = 0
     for parent in parents:
         place += 1
@@ -257,26 +262,28 @@ def _walk(parents: list[Any], cut: PieceRule, depth: int) -> Iterator[_Path | No
             yield None
         items = getattr(parent, level.asked)
         if items is None:  # a null list asks for all elements
-            together.clear()
+            first.clear()
             break
         for item in items:
             key = _key(item, level.key)
             if not innermost and getattr(item, cut.levels[depth + 1].asked) is None:
                 key = (key, None)  # null asks for all partitions: not to be mixed with a list
-            known = together.setdefault(key, [])
-            if len(known) < most:
-                known.append(item)
+            if key not in first:
+                first[key] = item
+            elif len(others := further.setdefault(key, [])) < most - 1:
+                others.append(item)
             place += 1
             if not place % ITEMS_PER_PAUSE:
                 yield None
-    if not together:
+    if not first:
         yield ()
-    for same in together.values():
+    for key, item in first.items():
+        same = (item, *further.get(key, ()))
         if innermost:
-            yield from ((item,) for item in same)
+            yield from ((each,) for each in same)
             continue
         folded = cut.equals is Equals.FOLDED
-        for equals in [same] if folded else [[item] for item in same]:
+        for equals in [same] if folded else [(each,) for each in same]:
             for path in _walk(equals, cut, depth + 1):
                 yield None if path is None else (equals[0], *path)
 

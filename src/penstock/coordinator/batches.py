@@ -1,12 +1,19 @@
 """Coordinator records <-> record batches, in Kafka's own encoding.
 
-Records of types that we do not know are passed over: a newer server may have written them.
+Records of types that we do not know are passed over: a newer server may have written them. An
+unreadable record costs no other record of its batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.coordinator.offset_batches import NO_EXPIRY, KeyAndValue, read_quickly, write_quickly
-from penstock.coordinator.records import CoordinatorRecord, EndMarker, PendingOffset
+from penstock.coordinator.records import (
+    CoordinatorRecord,
+    EndMarker,
+    PendingOffset,
+    UnreadableRecord,
+)
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from penstock.wire import batch as batches
 from penstock.wire.batch import (
@@ -17,7 +24,7 @@ from penstock.wire.batch import (
     TRANSACTIONAL,
 )
 from penstock.wire.compression import compress, decompress
-from penstock.wire.primitives import Buffer, UnknownRecord
+from penstock.wire.primitives import Buffer, Malformed, UnknownRecord
 from penstock.wire.records import group, transaction
 from penstock.wire.records.coordinator import (
     GROUP_RECORDS,
@@ -35,6 +42,8 @@ _VERSIONS: dict[type, int] = {
     transaction.TransactionLogValue: 1,
 }
 _OFFSET_WITH_EXPIRY = 1
+# Gets the offset of a record whose key cannot be read, and the reason.
+UnreadableKeyCallback = Callable[[int, Malformed], None]
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
 
 
@@ -82,9 +91,16 @@ def write_record(key: object, value: object | None) -> tuple[bytes, bytes | None
     )
 
 
+def _pass_over(_offset: int, _reason: Malformed) -> None:
+    pass
+
+
 def decode(
-    family: Family, batch: Buffer, header: batches.Header
-) -> list[CoordinatorRecord | PendingOffset | EndMarker]:
+    family: Family,
+    batch: Buffer,
+    header: batches.Header,
+    unreadable_key: UnreadableKeyCallback = _pass_over,
+) -> Sequence[CoordinatorRecord | PendingOffset | EndMarker | UnreadableRecord]:
     """Return the content of a batch. Raise Malformed if its bytes contradict its header."""
     (_, length, _, _, _, attributes, _, _, _, producer_id, producer_epoch, _, count) = header
     if attributes & CONTROL:
@@ -100,17 +116,25 @@ def decode(
         if codec := attributes & CODEC_MASK:
             data = decompress(codec, data)
         pairs = read_quickly(bytes(data), count)
-    if pairs is None:
-        pairs = read_plainly(family, batch)
+    make: Callable[..., CoordinatorRecord | PendingOffset] = CoordinatorRecord
     if attributes & TRANSACTIONAL:
-        return [PendingOffset(producer_id, producer_epoch, key, value) for key, value in pairs]
-    make = tuple.__new__  # half the price of the named constructor, a million times
-    return [make(CoordinatorRecord, pair) for pair in pairs]
+        make = partial(PendingOffset, producer_id, producer_epoch)
+    if pairs is None:
+        return [
+            each if isinstance(each, UnreadableRecord) else make(*each)
+            for each in read_plainly(family, batch, unreadable_key)
+        ]
+    if attributes & TRANSACTIONAL:
+        return [make(*pair) for pair in pairs]
+    new = tuple.__new__  # half the price of the named constructor, a million times
+    return [new(CoordinatorRecord, pair) for pair in pairs]
 
 
-def read_plainly(family: Family, batch: Buffer) -> list[KeyAndValue]:
+def read_plainly(
+    family: Family, batch: Buffer, unreadable_key: UnreadableKeyCallback = _pass_over
+) -> list[KeyAndValue | UnreadableRecord]:
     """Return the keys and values of any batch, by the general codec."""
-    pairs: list[KeyAndValue] = []
+    pairs: list[KeyAndValue | UnreadableRecord] = []
     for raw in batches.read_records(batch):
         if raw.key is None:
             continue
@@ -118,8 +142,15 @@ def read_plainly(family: Family, batch: Buffer) -> list[KeyAndValue]:
             key = read_coordinator_key(family, raw.key)
         except UnknownRecord:
             continue
+        except Malformed as problem:
+            unreadable_key(raw.offset, problem)
+            continue
         value = None
         if raw.value is not None:
-            value, _version = read_coordinator_value(family, key, raw.value)
+            try:
+                value, _version = read_coordinator_value(family, key, raw.value)
+            except Malformed as problem:
+                pairs.append(UnreadableRecord(key, str(problem)))
+                continue
         pairs.append((key, value))
     return pairs

@@ -3,8 +3,8 @@
 Hand-written beside the general codec, which takes three times as long. Kafka has laid out offsets
 in one form since 2.1: a key of type 1, no metadata, no record headers. The value has version 3, or
 version 4 with or without a topic id. Single records that are something else are left to the general
-codec. A batch with an unusual framing is left to `batches.decode`, which also raises its errors. A
-property test proves both paths equal.
+codec. A batch with an unusual framing or an unreadable record is left to `batches.decode`, which
+also raises its errors. A property test proves both paths equal.
 """
 
 import struct
@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.coordinator.records import CoordinatorRecord, PendingOffset
 from penstock.wire.batch import SMALL_VARINTS, write_varint
-from penstock.wire.primitives import ZERO_UUID, UnknownRecord
+from penstock.wire.primitives import ZERO_UUID, Malformed, UnknownRecord
 from penstock.wire.records.coordinator import (
     GROUP_RECORDS,
     read_coordinator_key,
@@ -57,7 +57,7 @@ def read_quickly(data: bytes, count: int) -> list[KeyAndValue] | None:
             position = _read_record(data, position, pairs)
             if position < 0:
                 return None
-    except IndexError:
+    except (IndexError, Malformed):
         return None
     return pairs if position == len(data) else None
 

@@ -25,6 +25,13 @@ class PendingOffset(NamedTuple):
     value: object | None = None
 
 
+class UnreadableRecord(NamedTuple):
+    """A record with a readable key, whose value cannot be read. Its replay raises Malformed."""
+
+    key: object
+    reason: str
+
+
 class EndMarker(NamedTuple):
     """The end of a producer's transaction in a partition; as an event, the order to write it."""
 

@@ -47,6 +47,20 @@ def _create(path: str, data: bytes, mode: int, *, synced: bool) -> None:
         raise
 
 
+def _make_directories(path: str, mode: int) -> None:
+    """Make a directory and its missing parents. `os.makedirs` leaves the parents to the umask."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path) or "."
+    for each in reversed(missing):
+        try:
+            os.mkdir(each, mode)
+        except FileExistsError:  # made meanwhile, or by the same path without its last slash
+            if not os.path.isdir(each):
+                raise
+
+
 def _holds(path: str, data: bytes) -> bool:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -196,7 +210,7 @@ class RealDisk:
 
     def make_directory(self, path: str) -> None:
         with complaints(f"cannot make the directory {self._at(path)}"):
-            os.makedirs(self._at(path), self.directory_mode, exist_ok=True)
+            _make_directories(self._at(path), self.directory_mode)
 
     def sync_name(self, full_path: str) -> None:
         """Make a file's name durable, and its directory's, up to the root."""
@@ -298,7 +312,7 @@ class RealDisk:
 
     def lock(self, path: str) -> bool:
         with complaints(f"cannot make the directory {self.root}"):
-            os.makedirs(self.root, self.directory_mode, exist_ok=True)
+            _make_directories(self.root, self.directory_mode)
         target = os.path.realpath(self._at(path))
         if target in _locked_here:
             return False

@@ -131,6 +131,14 @@ class SocketPeer:
     def resume(self) -> None:
         self._set_mask(self._mask | READABLE)
 
+    def has_ended(self) -> bool:
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            return True
+
     def _set_mask(self, mask: int) -> None:
         if mask != self._mask:
             self._mask = mask

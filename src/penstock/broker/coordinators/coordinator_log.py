@@ -1,10 +1,11 @@
 """A hosted partition as the log under a coordinator: machine.protocols.ReplicatedLog."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.coordinator.batches import decode, encode
+from penstock.coordinator.batches import UnreadableKeyCallback, decode, encode
 from penstock.coordinator.records import EndMarker
 from penstock.errors import CorruptMessage, KafkaError
 from penstock.machine.protocols import LogFollower, LogUnreadable
@@ -26,6 +27,8 @@ from penstock.world import DiskFailed
 if TYPE_CHECKING:
     from penstock.broker.partitions.partition import Partition
     from penstock.world import Clock
+
+log = logging.getLogger("penstock.coordinators")
 
 # Bytes decoded between two turns of the loop: a few milliseconds of work.
 SLICE_BYTES = 32 * 1024
@@ -50,6 +53,7 @@ class CoordinatorLog:
         self._compression = compression
         self._follower: LogFollower | None = None
         self._reported = -1
+        self._unreadable_key_logged = False
         self.partition = partition
         self.epoch = partition.leader.epoch  # of the leadership that was last loaded for
 
@@ -96,14 +100,29 @@ class CoordinatorLog:
         return LoadedBatch(records, self.end_offset, partition.leader.epoch, now_ms)
 
     def read(self) -> "CoordinatorReader":
-        return CoordinatorReader(self.partition, self._family)
+        return CoordinatorReader(self.partition, self._family, self._pass_over)
+
+    def _pass_over(self, offset: int, problem: Malformed) -> None:
+        """Log the first record whose key cannot be read: no group or id is known to set aside."""
+        if not self._unreadable_key_logged:
+            self._unreadable_key_logged = True
+            log.error(
+                "%s has a key that cannot be read at offset %d (%s). The record is passed over, and"
+                " so are further ones of this kind. Look at it with `penstock log dump`.",
+                self.partition,
+                offset,
+                problem,
+            )
 
 
 class CoordinatorReader:
     """Reads a partition from its start to its end at the time the reading began."""
 
-    def __init__(self, partition: "Partition", family: Family) -> None:
+    def __init__(
+        self, partition: "Partition", family: Family, unreadable_key: UnreadableKeyCallback
+    ) -> None:
         self._partition = partition
+        self._unreadable_key = unreadable_key
         self._log = partition.log
         self._family = family
         self._next = self._log.start_offset
@@ -140,10 +159,10 @@ class CoordinatorReader:
 
     def _decode(self, batch: memoryview, header: Header) -> Sequence[Any]:
         try:
-            return decode(self._family, batch, header)
+            return decode(self._family, batch, header, self._unreadable_key)
         except (Malformed, KafkaError) as problem:
             raise LogUnreadable(
                 f"{self._partition} cannot be loaded: its batch at offset {header[BASE_OFFSET]} is"
-                f" not understood ({problem}). What it coordinates is not served. Start the node"
-                " with a version that knows this record, or restore the partition from a copy."
+                f" not understood ({problem}). What it coordinates is not served. Restore the"
+                " partition from a copy."
             ) from problem

@@ -52,7 +52,7 @@ class BrokerConnection:
         "client_id",
         "closing",
         "listener",
-        "long_request_bytes",
+        "long_frame_bytes",
         "on_closed",
         "on_drain",
         "peer",
@@ -77,7 +77,7 @@ class BrokerConnection:
         self.produce_prefix = 0
         self.on_closed: list[Callable[[], None]] = []
         self.on_drain: list[Callable[[], None]] = []
-        self.long_request_bytes = 0  # of the request that holds this connection
+        self.long_frame_bytes = 0  # of the long request that holds this connection
         self.unanswered = 0  # requests that went through dispatch
         self._owed_bytes = 0  # in their answers, as long as those wait for their turn
         self._paused = False
@@ -169,9 +169,9 @@ class BrokerConnection:
 
     def release(self) -> None:
         self._holds -= 1
-        if self.long_request_bytes and not self._holds:
-            self.listener.broker.long_requests.leave(self.long_request_bytes)
-            self.long_request_bytes = 0
+        if self.long_frame_bytes and not self._holds:
+            self.listener.broker.long_requests.leave(self.long_frame_bytes)
+            self.long_frame_bytes = 0
         if self._paused:
             self._maybe_resume()
         else:  # the request that asked for it is not over yet

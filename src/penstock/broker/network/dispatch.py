@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.message_release import free_in_slices
-from penstock.broker.network.long_requests import LONG_FRAME_BYTES, MEMORY_PER_FRAME_BYTE
+from penstock.broker.network.long_requests import LONG_FRAME_BYTES
 from penstock.broker.request import ClientRequest, failed
 from penstock.broker.request_metrics import OTHER_VERSION
 from penstock.broker.request_pieces import answer_in_pieces, piece_rule_for
@@ -126,10 +126,14 @@ def _read_and_handle(
     message: Any = yield from read_in_slices(request_class(key), version, frame, body_position)
     cut = piece_rule_for(key, message)
     response: Any
-    if cut is not None:
-        response = yield from answer_in_pieces(request, message, cut, partial(_handled, broker))
-    else:
-        response = yield from _handled(broker, request, message)
+    try:
+        if cut is not None:
+            response = yield from answer_in_pieces(request, message, cut, partial(_handled, broker))
+        else:
+            response = yield from _handled(broker, request, message)
+    except GeneratorExit:  # the peer has gone
+        request.free_later(message)
+        raise
     held = [message]
     del message
     yield from free_in_slices(held)
@@ -140,13 +144,15 @@ def _wait_for_memory(connection: "BrokerConnection", frame_bytes: int) -> Slices
     """Wait until other long requests leave memory for this one. The frame is a copy, and counts as
     frame memory meanwhile."""
     broker = connection.listener.broker
-    size = MEMORY_PER_FRAME_BYTE * frame_bytes
     broker.frames.count(frame_bytes)
     try:
-        yield from broker.long_requests.enter(size)
+        waited = yield from broker.long_requests.enter(frame_bytes)
     finally:
         broker.frames.count(-frame_bytes)
-    connection.long_request_bytes = size
+    connection.long_frame_bytes = frame_bytes
+    if waited and connection.peer.has_ended():
+        connection.close()  # no peer is left for the answer
+        yield None
 
 
 def _handled(broker: "Broker", request: ClientRequest, message: Any) -> Slices[Any]:

@@ -27,6 +27,7 @@ from penstock.coordinator.records import (
     CoordinatorRecord,
     EndMarker,
     PendingOffset,
+    UnreadableRecord,
     group_id_of,
 )
 from penstock.effects import Failure, Outcome
@@ -44,10 +45,11 @@ from penstock.wire.messages.k42_delete_groups import DeleteGroupsRequest
 from penstock.wire.messages.k47_offset_delete import OffsetDeleteRequest
 from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.wire.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
+from penstock.wire.primitives import Malformed
 from penstock.wire.records import group as keys
 
 OFFSET_KEYS: Final = (keys.OffsetCommitKey, keys.LegacyOffsetCommitKey)
-
+OffsetKey: TypeAlias = keys.OffsetCommitKey | keys.LegacyOffsetCommitKey
 
 GroupEvent: TypeAlias = (
     GroupRequest
@@ -58,7 +60,7 @@ GroupEvent: TypeAlias = (
     | RecordsRejected
     | OffsetTimer
 )
-GroupRecord: TypeAlias = CoordinatorRecord | PendingOffset | EndMarker
+GroupRecord: TypeAlias = CoordinatorRecord | PendingOffset | EndMarker | UnreadableRecord
 # A reply is the response to its request, one of many classes.
 GroupOutcome: TypeAlias = Outcome[GroupEvent, GroupRecord, object]
 
@@ -74,6 +76,8 @@ class GroupCoordinator:
         self._admin = AdminRequests(self.state)
         self._recovery = GroupRecovery(self.state, self._classic, self._consumer)
         self._before: Sequence[GroupBefore] = ()  # the groups that the last event was about
+        # By key, until a later commit or tombstone replaces them.
+        self._unreadable_offsets: dict[tuple[type, str, str, int], UnreadableRecord] = {}
 
     # Events
 
@@ -157,16 +161,24 @@ class GroupCoordinator:
     def replay(self, record: GroupRecord) -> None:
         if type(record) is CoordinatorRecord and type(record.key) is keys.OffsetCommitKey:
             self._offsets.replay(record)  # nearly all there is; a load may bring a million
+            if self._unreadable_offsets:
+                self._replace_unreadable_offset(record.key)
             return
         match record:
+            case UnreadableRecord(keys.OffsetCommitKey() | keys.LegacyOffsetCommitKey() as key):
+                # A later commit may replace it: `loaded` sets the group aside if none does.
+                self._unreadable_offsets[_offset_name(key)] = record
+            case UnreadableRecord():
+                raise Malformed(record.reason)
             case CoordinatorRecord() if self._is_of_set_aside(record):
                 pass
             case EndMarker():
                 self._offsets.replay_end(record)
             case PendingOffset():
                 self._offsets.replay_pending(record)
-            case CoordinatorRecord(keys.LegacyOffsetCommitKey()):
+            case CoordinatorRecord(keys.LegacyOffsetCommitKey() as key):
                 self._offsets.replay(record)
+                self._replace_unreadable_offset(key)
             case CoordinatorRecord(keys.GroupMetadataKey()):
                 self._classic.replay(record)
             case CoordinatorRecord(key) if isinstance(key, ConsumerGroupKey):
@@ -185,6 +197,8 @@ class GroupCoordinator:
                 parts.append(self._loaded(group, now_ms))
             except Exception as problem:
                 failures.append(self._recovery.set_aside(group.group_id, problem, group))
+        for record in self._unreadable_offsets.values():
+            failures.append(self.set_aside(record, Malformed(record.reason)))
         parts.append(self._offsets.loaded())
         return Outcome(
             records=[record for part in parts for record in part.records],
@@ -223,7 +237,10 @@ class GroupCoordinator:
         group_id = group_id_of(record.key)
         failure = self._recovery.set_aside(group_id, problem, self.state.groups.get(group_id))
         group = self.state.groups[group_id]
-        if isinstance(group, SetAsideGroup) and not isinstance(record.key, OFFSET_KEYS):
+        assert isinstance(group, SetAsideGroup), "the recovery has set it aside"
+        if isinstance(record, UnreadableRecord):
+            group.add_key(record.key)  # of an offset too: no other part knows that key
+        elif not isinstance(record.key, OFFSET_KEYS):
             group.replay(CoordinatorRecord(record.key, record.value))
         return failure
 
@@ -236,11 +253,26 @@ class GroupCoordinator:
         if group.is_replaced_by(record):
             del self.state.groups[group_id]
             return False
-        if not group.replay(record):
-            del self.state.groups[group_id]
-            if self.state.offsets.has_offsets(group_id):
-                self.state.groups[group_id] = ClassicGroup(group_id)
+        self._note_record(group, record)
         return True
+
+    def _note_record(self, group: SetAsideGroup, record: CoordinatorRecord) -> None:
+        """Note a record of a group set aside. Without a key left, serve the group again."""
+        if not group.replay(record):
+            del self.state.groups[group.group_id]
+            if self.state.offsets.has_offsets(group.group_id):
+                self.state.groups[group.group_id] = ClassicGroup(group.group_id)
+
+    def _replace_unreadable_offset(self, key: OffsetKey) -> None:
+        """Forget an unreadable offset whose key has a later commit or tombstone."""
+        unreadable = self._unreadable_offsets.pop(_offset_name(key), None)
+        group = self.state.groups.get(key.group)
+        if unreadable is not None and isinstance(group, SetAsideGroup):
+            self._note_record(group, CoordinatorRecord(unreadable.key))
 
     def group(self, group_id: str) -> CoordinatedGroup | None:
         return self.state.groups.get(group_id)
+
+
+def _offset_name(key: OffsetKey) -> tuple[type, str, str, int]:
+    return type(key), key.group, key.topic, key.partition

@@ -115,5 +115,6 @@ class GroupRecovery:
     def set_aside(
         self, group_id: str, problem: Exception, group: CoordinatedGroup | None
     ) -> Failure:
-        self._state.groups[group_id] = SetAsideGroup(group_id, problem, group)
+        if not isinstance(group, SetAsideGroup):
+            self._state.groups[group_id] = SetAsideGroup(group_id, problem, group)
         return Failure(f"group {group_id!r}, set aside", problem, NEXT_STEP)

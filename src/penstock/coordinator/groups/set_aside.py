@@ -87,6 +87,10 @@ class SetAsideGroup:
             self._keys[name] = record.key
         return bool(self._keys)
 
+    def add_key(self, key: object) -> None:
+        """Note the key of a record whose value cannot be read."""
+        self._keys[write_coordinator_key(key)] = key
+
     def is_replaced_by(self, record: CoordinatorRecord) -> bool:
         """Return whether the record of a classic group replaces all records set aside."""
         return (

@@ -7,7 +7,7 @@ CONCURRENT_TRANSACTIONS, and its client asks again.
 
 from typing import TypeAlias
 
-from penstock.coordinator.records import CoordinatorRecord
+from penstock.coordinator.records import CoordinatorRecord, UnreadableRecord
 from penstock.coordinator.transactions import add_partitions, events, timers
 from penstock.coordinator.transactions.end_txn import EndTxnRequests
 from penstock.coordinator.transactions.expiry import TransactionExpiry
@@ -16,6 +16,7 @@ from penstock.coordinator.transactions.state import TransactionStore
 from penstock.coordinator.transactions.transaction_settings import TransactionSettings
 from penstock.effects import Failure, Outcome
 from penstock.errors import TransactionalIdNotFound
+from penstock.wire.primitives import Malformed
 from penstock.wire.records.transaction import TransactionLogKey
 
 TxnEvent: TypeAlias = (
@@ -85,13 +86,17 @@ class TransactionCoordinator:
 
     # Records
 
-    def replay(self, record: CoordinatorRecord) -> None:
+    def replay(self, record: CoordinatorRecord | UnreadableRecord) -> None:
+        if isinstance(record, UnreadableRecord):
+            raise Malformed(record.reason)
         self.transactions.replay(record)
 
     def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         pass
 
-    def set_aside(self, record: CoordinatorRecord, problem: Exception) -> Failure:
+    def set_aside(
+        self, record: CoordinatorRecord | UnreadableRecord, problem: Exception
+    ) -> Failure:
         assert isinstance(record.key, TransactionLogKey), "replay takes no other key in"
         name = record.key.transactional_id
         self.transactions.set_aside(name, problem)

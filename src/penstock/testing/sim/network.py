@@ -173,6 +173,9 @@ class SimPeer:
         self.paused = False
         self.expect()
 
+    def has_ended(self) -> bool:
+        return self._ended and not self._wire
+
     # -- ending
 
     def finish(self) -> None:
