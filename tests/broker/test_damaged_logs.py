@@ -1,5 +1,5 @@
-"""Files that are removed or cut from outside under a running node, or before a start: their log
-takes no more records, and what was durable is never replaced by nothing."""
+"""Files that are removed, cut or extended from outside under a running node, or before a start:
+their log takes no more records, and what was durable is never replaced by nothing."""
 
 import random
 from collections.abc import Callable
@@ -32,6 +32,10 @@ def cut_to_nothing(disk: WorldDisk, path: str) -> None:
     disk.cut(path, 0)
 
 
+def extend(disk: WorldDisk, path: str) -> None:
+    disk.extend(path, b"foreign" * 70)
+
+
 def replace(disk: WorldDisk, path: str) -> None:
     disk.put(path, disk.take(path))
 
@@ -42,6 +46,9 @@ def rename(disk: WorldDisk, path: str) -> None:
 
 DAMAGES = [cut, cut_to_nothing, WorldDisk.take, rename]
 named = pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
+while_running = pytest.mark.parametrize(
+    "damage", [*DAMAGES, extend], ids=lambda each: each.__name__
+)
 
 
 class Life:
@@ -105,7 +112,7 @@ class Life:
         return self.bench.broker.replicas.is_offline(topic_id, 0)
 
 
-@named
+@while_running
 def test_under_fsync_nothing_more_is_acknowledged(
     damage: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,7 +126,7 @@ def test_under_fsync_nothing_more_is_acknowledged(
     assert caplog.text.count("t-0 is offline and takes no more records") == 1
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, replace], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("damage", [*DAMAGES, extend, replace], ids=lambda each: each.__name__)
 def test_a_checkpoint_notices_without_a_reader(damage: Damage) -> None:
     life = Life(PAGE_CACHE)
     life.fill()
@@ -131,7 +138,7 @@ def test_a_checkpoint_notices_without_a_reader(damage: Damage) -> None:
     assert life.write("other") == 0
 
 
-@named
+@while_running
 def test_a_log_that_is_not_written_to_is_looked_at_too(damage: Damage) -> None:
     life = Life(PAGE_CACHE)
     life.fill()
@@ -141,7 +148,7 @@ def test_a_log_that_is_not_written_to_is_looked_at_too(damage: Damage) -> None:
     assert life.is_offline
 
 
-@named
+@while_running
 def test_a_closed_segment_counts_as_well(damage: Damage) -> None:
     life = Life(PAGE_CACHE, SMALL)
     life.fill(20)
@@ -150,6 +157,47 @@ def test_a_closed_segment_counts_as_well(damage: Damage) -> None:
     life.bench.settle(EVERYTHING_MS)
     assert life.is_offline
     assert life.write() == STORAGE_ERROR
+
+
+@pytest.mark.parametrize("damage", [cut, extend], ids=lambda each: each.__name__)
+def test_without_a_sync_the_next_append_notices(damage: Damage) -> None:
+    life = Life(PAGE_CACHE)
+    life.fill()
+    damage(life.disk, life.segments()[0])
+    assert life.write() == STORAGE_ERROR
+    life.bench.settle()
+    assert life.is_offline
+
+
+@pytest.mark.parametrize("settings", [FSYNC, PAGE_CACHE], ids=["fsync", "page-cache"])
+def test_a_log_is_whole_again_when_the_foreign_bytes_are_cut_off(settings: dict[str, str]) -> None:
+    life = Life(settings)
+    life.fill()
+    partition = life.bench.broker.find("t", 0)
+    acknowledged, size = list(read_values(partition)), partition.log.size
+    (segment,) = life.segments()
+    extend(life.disk, segment)
+    assert life.write() == STORAGE_ERROR
+    life.bench.settle()
+    life.die()
+    assert life.is_offline
+    disks = life.bench.stop()
+    disks["data"].put(segment, disks["data"].files()[segment][:size])
+    life.start_again(disks)
+    assert list(read_values(life.bench.broker.find("t", 0))) == acknowledged
+    assert life.write() == 0
+
+
+def test_bytes_appended_to_an_idle_log_are_found_at_the_start_after_a_clean_stop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    life = Life(PAGE_CACHE)
+    life.fill()
+    size = life.bench.broker.find("t", 0).log.size
+    extend(life.disk, life.segments()[0])
+    life.start_again(life.bench.stop())
+    assert life.is_offline
+    assert f"or cut it to {size} bytes" in caplog.text
 
 
 def test_a_roll_notices() -> None:
@@ -231,7 +279,7 @@ def test_the_newest_segment_of_several_counts_too() -> None:
     assert life.is_offline
 
 
-@named
+@while_running
 def test_a_clean_stop_does_not_heal_it(damage: Damage) -> None:
     life = Life(PAGE_CACHE)
     life.fill()

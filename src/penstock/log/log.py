@@ -323,7 +323,11 @@ class Log:
             parts: Sequence[Buffer] = first.parts
             if len(parts) > 1 and first.size - first.position <= _JOIN_BYTES_MAX:
                 parts = (b"".join(parts),)
-            self.active.file.append(parts)
+            try:
+                self.active.file.append(parts)
+            except FileLost as failure:
+                self.give_up(failure)
+                raise
             self._commit(first, leader_epoch)
             return
         made: list[File] = []
@@ -333,8 +337,10 @@ class Log:
             for stage in stages[1:]:
                 made.append(self._make_file(stage.base_offset))
                 made[-1].append(stage.parts)
-        except DiskFailed:
+        except DiskFailed as failure:
             self._take_back(first, stages[1 : len(made) + 1], made)
+            if isinstance(failure, FileLost):
+                self.give_up(failure)
             raise
         if first.parts:
             self._commit(first, leader_epoch)
@@ -410,6 +416,11 @@ class Log:
         except FileLost as failure:
             self.give_up(failure)
             raise
+        if file.size > 0:
+            # Batches behind foreign bytes are not where the index puts them.
+            foreign = FileLost(f"{self.disk.root}/{file.path} is in the way: it is no file of ours")
+            self.give_up(foreign)
+            raise foreign
         self._reserve(file)
         return file
 

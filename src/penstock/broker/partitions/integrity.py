@@ -1,9 +1,10 @@
-"""Finds logs whose files were removed, replaced or cut from outside, and takes them offline.
+"""Finds logs whose files were removed, replaced, cut or extended from outside, and takes them
+offline.
 
-A damaged log takes no more records, since acknowledged records would be lost. Sync rounds check the
-files they sync, on their threads (real/file.py). Checkpoints check logs written since the last
-checkpoint. The slow checkpoint, and every failure that names a lost file, check all segments. All
-checks run off the loop, and an append pays nothing.
+A damaged log takes no more records, since acknowledged records would be lost. An append checks
+where its bytes are, and sync rounds check the files they sync, on their threads (real/file.py).
+Checkpoints check logs written since the last checkpoint. The slow checkpoint, and every failure
+that names a lost file, check all segments, off the loop.
 """
 
 import logging
@@ -27,7 +28,7 @@ LOGGED_MAX = 100  # failures without a damaged log that are logged
 
 
 class _LostFile(NamedTuple):
-    """A segment whose file is missing or too short."""
+    """A segment whose file is missing, too short or too long."""
 
     partition: "Partition"
     log: Log
