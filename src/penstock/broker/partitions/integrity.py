@@ -107,8 +107,25 @@ class Integrity:
     def _give_up(
         self, directory: "LogDirectory", partition: "Partition", failure: FileLost
     ) -> None:
-        if partition in self._lost or partition.gone or directory.failed:
+        if not self._note(directory, partition, failure):
             return
+        self._broker.cleaner.lost(partition)
+        self._broker.clear_caches()
+        error = KafkaStorageError(f"{partition} is offline: {failure}")
+        # No answer before the damage is on record: a kill would forget it, and the next start find
+        # a shorter log.
+        self._broker.replicas.placements.write_at_once(lambda: partition.abandon(error))
+
+    def lost_at_stop(
+        self, directory: "LogDirectory", partition: "Partition", failure: FileLost
+    ) -> None:
+        """Take a log offline that cannot be closed. The stop puts that on record afterwards."""
+        self._note(directory, partition, failure)
+
+    def _note(self, directory: "LogDirectory", partition: "Partition", failure: FileLost) -> bool:
+        """Let the log take no more records; return False if that is known or without effect."""
+        if partition in self._lost or partition.gone or directory.failed:
+            return False
         self._lost = {each for each in self._lost if not each.gone}
         self._lost.add(partition)
         self._found += 1
@@ -119,12 +136,7 @@ class Integrity:
             partition,
             failure,
         )
-        self._broker.cleaner.lost(partition)
-        self._broker.clear_caches()
-        error = KafkaStorageError(f"{partition} is offline: {failure}")
-        # No answer before the damage is on record: a kill would forget it, and the next start find
-        # a shorter log.
-        self._broker.replicas.placements.write_at_once(lambda: partition.abandon(error))
+        return True
 
     def _log_once(self, failure: FileLost) -> None:
         """Log a lost file that belongs to no segment of a log, once."""
