@@ -11,7 +11,7 @@ from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from penstock.broker.storage.placements import WRITE_DELAY_MS
 from penstock.errors import KafkaStorageError
-from penstock.log.directory import ACCEPT_LOSS, LOG
+from penstock.log.directory import ACCEPT_LOSS, KEPT_SEGMENT, LOG, METADATA_FILE, kept_segment
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.frame import request_frame
 from penstock.wire.messages import k20_delete_topics as k20
@@ -20,6 +20,7 @@ FSYNC, PAGE_CACHE = {"log.durability": "fsync"}, {"log.durability": "page-cache"
 DELETE_TOPICS = 20
 SMALL = {"internal.segment.bytes": "600"}
 CHECKPOINT_MS, EVERYTHING_MS = 6_000, 61_000
+DELETE_MS = 62_000  # file.delete.delay.ms, and a moment
 STORAGE_ERROR = KafkaStorageError.code
 Damage: TypeAlias = Callable[[WorldDisk, str], object]
 
@@ -378,6 +379,35 @@ def test_a_deleted_topic_takes_its_damage_along() -> None:
     life.bench.broker.replicas._forget_topic("t", life.bench.broker.image.topics["t"].topic_id)
     life.bench.settle(2_000)
     assert "t-0" not in life.disk.list()
+
+
+def test_segments_behind_a_hole_are_kept_until_the_topic_is_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    life = Life(PAGE_CACHE, SMALL)
+    life.fill(40)
+    life.bench.world.kill()
+    disks = life.bench.world.disks_after_kill()
+    disk = disks["data"]
+    segments = [each for each in disk.list("t-0") if each.endswith(LOG)]
+    for name in disk.list("t-0"):  # killed before a segment was closed durably
+        if not name.endswith((LOG, METADATA_FILE)) or name == segments[1]:
+            disk.take(f"t-0/{name}")
+    life.start_again(disks)
+    hole = int(segments[1].removesuffix(LOG))
+    assert life.bench.broker.find("t", 0).log.end_offset == hole
+    later = [int(each.removesuffix(LOG)) for each in segments[2:]]
+    kept = [kept_segment(base, 0) for base in later]
+    said = f"{len(kept)} later segments are outside of the log and were kept as data/t-0/{kept[0]}"
+    assert f"t-0 now ends at offset {hole}: " in caplog.text
+    assert f"{said} to data/t-0/{kept[-1]}." in caplog.text
+    caplog.clear()
+    life.start_again(life.bench.stop())
+    assert set(kept) < set(life.disk.list("t-0"))
+    assert "kept as" not in caplog.text
+    life.bench.broker.replicas._forget_topic("t", life.bench.broker.image.topics["t"].topic_id)
+    life.bench.settle(DELETE_MS)
+    assert not [name for name in life.disk.files() if KEPT_SEGMENT in name]
 
 
 # -- seeds

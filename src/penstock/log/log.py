@@ -57,6 +57,8 @@ class LogRecovery:
     truncated_bytes: int = 0
     segments_rebuilt: int = 0
     segments_removed: int = 0
+    # Files of whole segments behind a hole, which are not part of the log; the oldest first.
+    kept_segments: list[str] = field(default_factory=list)
     # Durable batches that no longer match their checksum; kept.
     corrupt: list[Damaged] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
