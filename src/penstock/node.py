@@ -7,6 +7,7 @@ stop.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from penstock.broker.metadata.storage_format import (
 from penstock.broker.metadata.stored_log import open_stored_log
 from penstock.broker.metrics.port import NodeMetricsPort
 from penstock.broker.network.listener import BrokerListener, ReservedAddress, tuning_of
+from penstock.broker.partitions.partition import Partition
 from penstock.broker.progress import TaskProgress
 from penstock.broker.startup.startup import (
     NO_BROKER_EPOCH,
@@ -50,7 +52,7 @@ from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k70_controller_registration as k70
 from penstock.wire.structures import RegisteredFeature, RegisteredListener
-from penstock.world import Disk, DiskFailed, Done, World
+from penstock.world import Disk, DiskFailed, Done, FileLost, World
 
 log = logging.getLogger("penstock.node")
 
@@ -551,12 +553,26 @@ class PenstockNode:
             self._end()
 
     def _close_directory(self, broker: Broker, directory: LogDirectory, done: Done) -> None:
-        """Close the logs, sync the disk, then write the marker of a clean stop."""
+        """Close the logs, sync the disk, then write the marker of a clean stop. A log that lost its
+        files goes on record as offline, and the others are closed cleanly."""
         disk = directory.disk
         # A disk that hangs may yet bring others here. The next start knows which ones are damaged.
         partitions = [each for each in directory.partitions if each.log.lost is None]
+        losses: list[tuple[Partition, FileLost]] = []
+
+        def close(partition: Partition) -> None:
+            try:
+                partition.log.close()
+            except FileLost as failure:
+                losses.append((partition, failure))
 
         def closed(failure: DiskFailed | None) -> None:
+            for partition, loss in losses:
+                broker.integrity.lost_at_stop(directory, partition, loss)
+            if failure is not None and losses:
+                # Without a clean stop the next start finds the losses here only.
+                with suppress(DiskFailed):
+                    broker.replicas.placements.store_now()
             if failure is None:
                 disk.offload_all([disk.sync_everything_now], synced)
             else:
@@ -567,20 +583,21 @@ class PenstockNode:
                 if failure is None:
                     broker.replicas.checkpoints.all_now(directory)
                     still_here = [each for each in partitions if each in directory.partitions]
-                    write_clean_marker(disk, self._broker_epoch, still_here)
+                    whole = [each for each in still_here if each.log.lost is None]
+                    write_clean_marker(disk, self._broker_epoch, whole)
                 done(failure)
             except DiskFailed as refused:
                 done(refused)
 
         # No request uses these logs any more.
-        disk.offload_all([partition.log.close for partition in partitions], closed)
+        disk.offload_all([partial(close, each) for each in partitions], closed)
 
     def _stopped_badly(self, disk: Disk, failure: DiskFailed) -> None:
         """Note that the files of a clean stop cannot be written: the next start recovers the
         logs."""
         try:
             disk.sync_everything_now()
-            kept = "Nothing that was acknowledged is lost: the next start recovers the logs."
+            kept = "All that was written is synced: the next start recovers the logs."
         except DiskFailed as worse:
             kept = f"What was written last may not be durable: {worse}."
         self.failure = f"{disk.root} was not stopped cleanly: {failure}. {kept}"

@@ -26,8 +26,8 @@ class TooManyFiles(DiskFailed):
 
 
 class FileLost(DiskFailed):
-    """Another process removed or cut a file or its directory. The disk itself is fine: its other
-    files can be used."""
+    """Another process removed, cut or extended a file, or removed its directory. The disk itself
+    is fine: its other files can be used."""
 
 
 class Cold(Exception):
@@ -75,7 +75,8 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def append(self, parts: Sequence[Buffer]) -> None:
-        """Append all parts in one gathered write, or none: on failure the file is cut back."""
+        """Append all parts in one gathered write, or none: on failure the file is cut back. If
+        another process has cut the file or appended to it, raise FileLost."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
@@ -104,15 +105,15 @@ class File(Protocol):
         ...
 
     def sync(self, done: Done) -> None:
-        """Make earlier appends durable, and the file's own name. If the file was removed or cut,
-        `done` gets FileLost: no start would find the synced bytes."""
+        """Make earlier appends durable, and the file's own name. If another process has removed,
+        cut or extended the file, `done` gets FileLost: a start would not find these bytes."""
         ...
 
     def sync_now(self) -> None: ...
 
     def verify(self, size: int) -> None:
-        """Raise FileLost unless the file still has its name and at least `size` bytes. Waits for
-        the disk; on any thread."""
+        """Raise FileLost unless the file still has its name and at least `size` bytes, and none
+        beyond its own end. Waits for the disk; on any thread."""
         ...
 
     def park(self) -> None:

@@ -1,5 +1,5 @@
-"""Files that are removed or cut from outside under a running node, or before a start: their log
-takes no more records, and what was durable is never replaced by nothing."""
+"""Files that are removed, cut or extended from outside under a running node, or before a start:
+their log takes no more records, and what was durable is never replaced by nothing."""
 
 import random
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from penstock.broker.storage.placements import WRITE_DELAY_MS
 from penstock.errors import KafkaStorageError
-from penstock.log.directory import ACCEPT_LOSS, LOG
+from penstock.log.directory import ACCEPT_LOSS, KEPT_SEGMENT, LOG, METADATA_FILE, kept_segment
 from penstock.testing.sim.world import WorldDisk
 from penstock.wire.frame import request_frame
 from penstock.wire.messages import k20_delete_topics as k20
@@ -20,6 +20,7 @@ FSYNC, PAGE_CACHE = {"log.durability": "fsync"}, {"log.durability": "page-cache"
 DELETE_TOPICS = 20
 SMALL = {"internal.segment.bytes": "600"}
 CHECKPOINT_MS, EVERYTHING_MS = 6_000, 61_000
+DELETE_MS = 62_000  # file.delete.delay.ms, and a moment
 STORAGE_ERROR = KafkaStorageError.code
 Damage: TypeAlias = Callable[[WorldDisk, str], object]
 
@@ -32,6 +33,10 @@ def cut_to_nothing(disk: WorldDisk, path: str) -> None:
     disk.cut(path, 0)
 
 
+def extend(disk: WorldDisk, path: str) -> None:
+    disk.extend(path, b"foreign" * 70)
+
+
 def replace(disk: WorldDisk, path: str) -> None:
     disk.put(path, disk.take(path))
 
@@ -42,6 +47,9 @@ def rename(disk: WorldDisk, path: str) -> None:
 
 DAMAGES = [cut, cut_to_nothing, WorldDisk.take, rename]
 named = pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)
+while_running = pytest.mark.parametrize(
+    "damage", [*DAMAGES, extend], ids=lambda each: each.__name__
+)
 
 
 class Life:
@@ -105,7 +113,7 @@ class Life:
         return self.bench.broker.replicas.is_offline(topic_id, 0)
 
 
-@named
+@while_running
 def test_under_fsync_nothing_more_is_acknowledged(
     damage: Damage, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,7 +127,7 @@ def test_under_fsync_nothing_more_is_acknowledged(
     assert caplog.text.count("t-0 is offline and takes no more records") == 1
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, replace], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("damage", [*DAMAGES, extend, replace], ids=lambda each: each.__name__)
 def test_a_checkpoint_notices_without_a_reader(damage: Damage) -> None:
     life = Life(PAGE_CACHE)
     life.fill()
@@ -131,7 +139,7 @@ def test_a_checkpoint_notices_without_a_reader(damage: Damage) -> None:
     assert life.write("other") == 0
 
 
-@named
+@while_running
 def test_a_log_that_is_not_written_to_is_looked_at_too(damage: Damage) -> None:
     life = Life(PAGE_CACHE)
     life.fill()
@@ -141,7 +149,7 @@ def test_a_log_that_is_not_written_to_is_looked_at_too(damage: Damage) -> None:
     assert life.is_offline
 
 
-@named
+@while_running
 def test_a_closed_segment_counts_as_well(damage: Damage) -> None:
     life = Life(PAGE_CACHE, SMALL)
     life.fill(20)
@@ -150,6 +158,46 @@ def test_a_closed_segment_counts_as_well(damage: Damage) -> None:
     life.bench.settle(EVERYTHING_MS)
     assert life.is_offline
     assert life.write() == STORAGE_ERROR
+
+
+@pytest.mark.parametrize("damage", [cut, extend], ids=lambda each: each.__name__)
+def test_without_a_sync_the_next_append_notices(damage: Damage) -> None:
+    life = Life(PAGE_CACHE)
+    life.fill()
+    damage(life.disk, life.segments()[0])
+    assert life.write() == STORAGE_ERROR
+    life.die()  # the damage was on record before the answer
+    assert life.is_offline
+
+
+@pytest.mark.parametrize("settings", [FSYNC, PAGE_CACHE], ids=["fsync", "page-cache"])
+def test_a_log_is_whole_again_when_the_foreign_bytes_are_cut_off(settings: dict[str, str]) -> None:
+    life = Life(settings)
+    life.fill()
+    partition = life.bench.broker.find("t", 0)
+    acknowledged, size = list(read_values(partition)), partition.log.size
+    (segment,) = life.segments()
+    extend(life.disk, segment)
+    assert life.write() == STORAGE_ERROR
+    life.die()
+    assert life.is_offline
+    disks = life.bench.stop()
+    disks["data"].put(segment, disks["data"].files()[segment][:size])
+    life.start_again(disks)
+    assert list(read_values(life.bench.broker.find("t", 0))) == acknowledged
+    assert life.write() == 0
+
+
+def test_bytes_appended_to_an_idle_log_are_found_at_the_start_after_a_clean_stop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    life = Life(PAGE_CACHE)
+    life.fill()
+    size = life.bench.broker.find("t", 0).log.size
+    extend(life.disk, life.segments()[0])
+    life.start_again(life.bench.stop())
+    assert life.is_offline
+    assert f"or cut it to {size} bytes" in caplog.text
 
 
 def test_a_roll_notices() -> None:
@@ -231,7 +279,7 @@ def test_the_newest_segment_of_several_counts_too() -> None:
     assert life.is_offline
 
 
-@named
+@while_running
 def test_a_clean_stop_does_not_heal_it(damage: Damage) -> None:
     life = Life(PAGE_CACHE)
     life.fill()
@@ -330,6 +378,35 @@ def test_a_deleted_topic_takes_its_damage_along() -> None:
     life.bench.broker.replicas._forget_topic("t", life.bench.broker.image.topics["t"].topic_id)
     life.bench.settle(2_000)
     assert "t-0" not in life.disk.list()
+
+
+def test_segments_behind_a_hole_are_kept_until_the_topic_is_deleted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    life = Life(PAGE_CACHE, SMALL)
+    life.fill(40)
+    life.bench.world.kill()
+    disks = life.bench.world.disks_after_kill()
+    disk = disks["data"]
+    segments = [each for each in disk.list("t-0") if each.endswith(LOG)]
+    for name in disk.list("t-0"):  # killed before a segment was closed durably
+        if not name.endswith((LOG, METADATA_FILE)) or name == segments[1]:
+            disk.take(f"t-0/{name}")
+    life.start_again(disks)
+    hole = int(segments[1].removesuffix(LOG))
+    assert life.bench.broker.find("t", 0).log.end_offset == hole
+    later = [int(each.removesuffix(LOG)) for each in segments[2:]]
+    kept = [kept_segment(base, 0) for base in later]
+    said = f"{len(kept)} later segments are outside of the log and were kept as data/t-0/{kept[0]}"
+    assert f"t-0 now ends at offset {hole}: " in caplog.text
+    assert f"{said} to data/t-0/{kept[-1]}." in caplog.text
+    caplog.clear()
+    life.start_again(life.bench.stop())
+    assert set(kept) < set(life.disk.list("t-0"))
+    assert "kept as" not in caplog.text
+    life.bench.broker.replicas._forget_topic("t", life.bench.broker.image.topics["t"].topic_id)
+    life.bench.settle(DELETE_MS)
+    assert not [name for name in life.disk.files() if KEPT_SEGMENT in name]
 
 
 # -- seeds

@@ -429,3 +429,13 @@ def test_readers_of_a_removed_segment_are_told() -> None:
     with pytest.raises(FileLost, match="another process has removed it"):
         again.read(first, 1 << 20, upper_offset=log.end_offset, min_one_batch=True)
     assert again.read(second, 1 << 20, upper_offset=log.end_offset, min_one_batch=True).size
+
+
+def test_a_roll_does_not_append_to_a_file_that_is_in_the_way() -> None:
+    log = new_log(SimDisk())
+    append(log, batch(b"first"))
+    disk_of(log).put(path(1, LOG), b"foreign")
+    with pytest.raises(FileLost, match="in the way"):
+        log.roll(NOW_MS)
+    assert log.lost is not None
+    assert disk_of(log).files()[path(1, LOG)] == b"foreign"

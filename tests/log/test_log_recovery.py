@@ -22,10 +22,13 @@ from log_builder import (
 from penstock.log.directory import (
     EPOCHS_FILE,
     INDEX,
+    KEPT_SEGMENT,
     LOG,
+    SEGMENT_SUFFIXES,
     SNAPSHOT,
     TIME_INDEX,
     TXN_INDEX,
+    kept_segment,
     segment_file,
 )
 from penstock.log.log import Log
@@ -176,9 +179,13 @@ def test_the_log_ends_at_the_first_bad_batch_above_the_recovery_point() -> None:
     again = reopen(disk, clean=False, recovery_point=0)
     assert split(stored(again)) == [each for each in batches if each[1] <= bad[0]]
     assert again.end_offset == bad[0]
-    assert again.recovery.segments_removed > 1
+    later = [base for base in (*log._bases, log.active.base_offset) if base > segment]
+    assert len(later) > 1
+    assert again.recovery.kept_segments == [
+        f"{disk.root}/{DIRECTORY}/{kept_segment(base, 0)}" for base in later
+    ]
     assert again.recovery.truncated_bytes == sum(
-        len(each[2]) for each in batches if each[0] >= bad[0]
+        len(each[2]) for each in batches if bad[0] <= each[0] < later[0]
     )
     assert again.aborted_transactions(0, 1_000) == []
     assert set(again.producers.states) == {1}
@@ -334,6 +341,85 @@ def test_segments_after_a_lost_tail_are_dropped() -> None:
     again = reopen(disk, clean=False, recovery_point=0)
     assert split(stored(again)) == first[:-2]
     assert again.closed == []
+
+
+def with_a_hole() -> tuple[Log, SimDisk, dict[str, bytes], list[int]]:
+    """A log, its disk without the second segment, its former files, and the later segments."""
+    log = filled()
+    disk = disk_of(log)
+    unsettle(log)
+    before = disk.files()
+    missing, *later = [*log._bases[1:], log.active.base_offset]
+    for suffix in SEGMENT_SUFFIXES:
+        disk.remove_now(path(missing, suffix))
+    assert len(later) > 1
+    return log, disk, before, later
+
+
+def test_whole_segments_behind_a_hole_are_kept_outside_of_the_log() -> None:
+    log, disk, before, later = with_a_hole()
+    hole = log._bases[1]
+    for _ in range(2):  # the next start passes them over
+        again = reopen(disk, clean=False)
+        assert (again.end_offset, again.closed) == (hole, [])
+        for base in later:
+            kept = f"{DIRECTORY}/{kept_segment(base, 0)}"
+            assert disk.crash().files()[kept] == disk.files()[kept] == before[path(base, LOG)]
+    assert again.recovery.kept_segments == []
+    for number in range(60):
+        append(again, batch(b"new %d" % number + b"v" * 100))
+    settle(again)
+    assert len(again.closed) > 1
+
+
+def test_a_log_is_whole_again_with_its_missing_and_its_kept_segments() -> None:
+    log, disk, before, later = with_a_hole()
+    reopen(disk, clean=False)
+    for base in later:
+        disk.rename_now(f"{DIRECTORY}/{kept_segment(base, 0)}", path(base, LOG))
+    missing = path(log._bases[1], LOG)
+    disk.put(missing, before[missing])
+    again = reopen(disk, clean=False)
+    assert stored(again) == stored(log)
+
+
+def test_a_kept_segment_never_replaces_an_earlier_one() -> None:
+    _, disk, before, later = with_a_hole()
+    disk.put(f"{DIRECTORY}/{kept_segment(later[0], 0)}", b"earlier")
+    reopen(disk, clean=False)
+    assert disk.files()[f"{DIRECTORY}/{kept_segment(later[0], 0)}"] == b"earlier"
+    second = f"{DIRECTORY}/{kept_segment(later[0], 1)}"
+    assert disk.files()[second] == before[path(later[0], LOG)]
+
+
+def test_segments_behind_a_hole_without_a_whole_batch_are_removed() -> None:
+    _, disk, _, later = with_a_hole()
+    for base in later:
+        disk.put(path(base, LOG), bytes(900))
+    again = reopen(disk, clean=False)
+    assert again.recovery.segments_removed == len(later)
+    assert not [name for name in disk.files() if KEPT_SEGMENT in name]
+
+
+def test_bytes_appended_to_a_closed_segment_cost_no_later_one() -> None:
+    log = filled()
+    disk = disk_of(log)
+    unsettle(log)
+    disk.extend(path(0, LOG), b"foreign" * 70)
+    again = reopen(disk, clean=False)
+    assert stored(again) == stored(log)
+    assert again.recovery.truncated_bytes == 490
+
+
+def test_bytes_appended_to_a_segment_that_was_closed_durably_stop_the_opening() -> None:
+    log = filled()
+    disk = disk_of(log)
+    last = log.closed[-1]
+    disk.extend(path(last.base_offset, LOG), b"foreign" * 70)
+    before = disk.files()
+    with pytest.raises(LogCorrupted, match=f"Cut it to {last.size} bytes"):
+        reopen(disk, clean=False, recovery_point=last.base_offset)
+    assert disk.files() == before
 
 
 def test_a_broken_snapshot_is_passed_over() -> None:
@@ -508,7 +594,7 @@ def test_what_recovery_cut_off_never_comes_back() -> None:
         assert len(after) == again.active.size
 
 
-def test_a_segment_that_reaches_into_the_next_one_ends_before_it() -> None:
+def test_a_segment_that_reaches_into_the_next_one_is_cut_before_it() -> None:
     log = filled()
     disk = disk_of(log)
     batches = split(stored(log))
@@ -518,8 +604,7 @@ def test_a_segment_that_reaches_into_the_next_one_ends_before_it() -> None:
     disk.put(path(0, LOG), data + into[2])
     unsettle(log)
     again = reopen(disk, clean=False)
-    found = split(stored(again))
-    assert found == [each for each in batches if each[1] <= second]
+    assert split(stored(again)) == batches
 
 
 # -- a start that went back

@@ -132,3 +132,69 @@ def test_a_file_that_lost_its_name_cannot_be_synced(
         (tmp_path / "a.log").write_bytes(b"x")
     with pytest.raises(FileLost):
         file.sync_now()
+
+
+@pytest.mark.parametrize("parts", [[b"new"], [b"n", b"ew"], [b"x" * 70_000, b"y"]])
+def test_an_append_behind_foreign_bytes_fails_and_leaves_the_file_as_it_was(
+    disk: RealDisk, tmp_path: Path, parts: list[bytes]
+) -> None:
+    file = disk.open("a.log", create=True)
+    file.append([b"own"])
+    with (tmp_path / "a.log").open("ab") as foreign:
+        foreign.write(b"foreign")
+    with pytest.raises(FileLost, match="has 10 bytes, and 3 were written"):
+        file.append(parts)
+    assert (tmp_path / "a.log").read_bytes() == b"ownforeign"
+    assert file.size == 3
+    assert file.read_now(0, file.size) == b"own"
+
+
+def test_an_append_to_a_file_that_was_cut_fails_and_leaves_the_file_as_it_was(
+    disk: RealDisk, tmp_path: Path
+) -> None:
+    file = disk.open("a.log", create=True)
+    file.append([b"0123456789"])
+    os.truncate(tmp_path / "a.log", 4)
+    with pytest.raises(FileLost, match="has only 4 of its 10 bytes"):
+        file.append([b"new"])
+    assert (tmp_path / "a.log").read_bytes() == b"0123"
+    with pytest.raises(FileLost):
+        file.sync_now()
+
+
+def test_foreign_bytes_at_the_end_of_an_idle_file_are_found(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open("a.log", create=True)
+    file.append([b"own"])
+    file.sync_now()
+    file.verify(3)
+    with (tmp_path / "a.log").open("ab") as foreign:
+        foreign.write(b"foreign")
+    for check in (file.sync_now, lambda: file.verify(3)):
+        with pytest.raises(FileLost, match="Cutting it to 3 bytes"):
+            check()
+
+
+def test_own_bytes_that_are_just_appended_or_about_to_be_cut_are_not_foreign(
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = disk.open("a.log", create=True)
+    write = os.write
+
+    def checked_write(fd: int, data: bytes) -> int:
+        written = write(fd, data)
+        file.verify(0)  # as another thread would, before the loop counts the bytes
+        return written
+
+    monkeypatch.setattr(os, "write", checked_write)
+    file.append([b"0123456789"])
+    file.truncate(4, lambda _failure: None)  # the loop of this world does not run: no end comes
+    file.verify(4)
+    file.sync_now()
+
+
+def test_a_preallocated_file_is_not_longer_than_its_bytes(disk: RealDisk) -> None:
+    file = disk.open("a.log", create=True)
+    file._reserve(1 << 20)
+    file.append([b"own"])
+    file.sync_now()
+    file.verify(3)

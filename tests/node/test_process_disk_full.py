@@ -55,7 +55,7 @@ def test_a_stop_on_a_full_disk_says_what_it_could_not_write(tmp_path: Path) -> N
     assert seconds < 5.0
     assert str(disk / "data") in said
     assert "was not stopped cleanly" in said
-    assert "Nothing that was acknowledged is lost" in said
+    assert "All that was written is synced" in said
     assert "fault of penstock" not in said
     assert "Traceback" not in said
 

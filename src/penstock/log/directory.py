@@ -22,6 +22,8 @@ ACCEPT_LOSS = "penstock-accept-loss"  # made by an operator, to continue without
 HOLES_FILE = "penstock-holes"  # of a log that lacks offsets: compacted, or with an accepted loss
 MOVED_FROM_FILE = "penstock-moved-from"  # not in Kafka: see future_log_markers.py
 MOVING_TO_FILE = "penstock-moving-to"  # not in Kafka either
+# Of a segment behind a hole, and not part of the log. Kafka parses names that begin with digits.
+KEPT_SEGMENT = "penstock-kept-segment"
 METADATA_FILE = "partition.metadata"
 _OFFSET_DIGITS = 20
 _NAME_BYTES_MAX = 255
@@ -45,6 +47,12 @@ class PartitionDirectory(NamedTuple):
 def segment_file(directory: str, base_offset: int, suffix: str) -> str:
     """Return the path of a segment's file, such as 'orders-0/00000000000000000042.log'."""
     return f"{directory}/{base_offset:020d}{suffix}"
+
+
+def kept_segment(base_offset: int, number: int) -> str:
+    """Return the name of a segment that is kept beside its log. Numbers tell segments of the same
+    base offset apart."""
+    return f"{KEPT_SEGMENT}-{base_offset:020d}-{number}"
 
 
 def parse_segment_file(name: str) -> tuple[int, str] | None:

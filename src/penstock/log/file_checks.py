@@ -1,5 +1,5 @@
-"""Compares the files of a log with the written sizes: a file that was removed, replaced or cut by
-another process holds fewer bytes than acknowledged.
+"""Compares the files of a log with the written sizes: other processes may have removed, replaced,
+cut or extended a file.
 """
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from penstock.log.directory import LOG
 from penstock.log.segment import ActiveSegment, ClosedSegment
-from penstock.world import Disk, FileLost
+from penstock.world import Disk, File, FileLost
 
 if TYPE_CHECKING:
     from penstock.log.log import Log
@@ -41,15 +41,19 @@ def holds(log: "Log", segment: Segment) -> bool:
 
 def _look_at(log: "Log", segment: ClosedSegment) -> Callable[[], None]:
     path = segment.path(LOG)
-    opened = log.files.known(path)
+    return partial(_measure, log.disk, path, segment.size, log.files.known(path))
+
+
+def _measure(disk: Disk, path: str, size: int, opened: File | None) -> None:
     if opened is not None:
-        return partial(opened.verify, segment.size)
-    return partial(_measure, log.disk, path, segment.size)
-
-
-def _measure(disk: Disk, path: str, size: int) -> None:
+        opened.verify(size)
     found = disk.size(path)
     if found < size:
         raise FileLost(
             f"{disk.root}/{path} has only {found} of its {size} bytes: it was cut from outside"
+        )
+    if found > size:  # a file opened after the damage takes the foreign bytes for its own
+        raise FileLost(
+            f"{disk.root}/{path} has {found} bytes, and {size} were written: another process has"
+            f" appended to it. Cutting it to {size} bytes repairs it"
         )

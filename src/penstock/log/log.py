@@ -57,6 +57,8 @@ class LogRecovery:
     truncated_bytes: int = 0
     segments_rebuilt: int = 0
     segments_removed: int = 0
+    # Files of whole segments behind a hole, which are not part of the log; the oldest first.
+    kept_segments: list[str] = field(default_factory=list)
     # Durable batches that no longer match their checksum; kept.
     corrupt: list[Damaged] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
@@ -323,7 +325,11 @@ class Log:
             parts: Sequence[Buffer] = first.parts
             if len(parts) > 1 and first.size - first.position <= _JOIN_BYTES_MAX:
                 parts = (b"".join(parts),)
-            self.active.file.append(parts)
+            try:
+                self.active.file.append(parts)
+            except FileLost as failure:
+                self.give_up(failure)
+                raise
             self._commit(first, leader_epoch)
             return
         made: list[File] = []
@@ -333,8 +339,10 @@ class Log:
             for stage in stages[1:]:
                 made.append(self._make_file(stage.base_offset))
                 made[-1].append(stage.parts)
-        except DiskFailed:
+        except DiskFailed as failure:
             self._take_back(first, stages[1 : len(made) + 1], made)
+            if isinstance(failure, FileLost):
+                self.give_up(failure)
             raise
         if first.parts:
             self._commit(first, leader_epoch)
@@ -410,6 +418,11 @@ class Log:
         except FileLost as failure:
             self.give_up(failure)
             raise
+        if file.size > 0:
+            # Batches behind foreign bytes are not where the index puts them.
+            foreign = FileLost(f"{self.disk.root}/{file.path} is in the way: it is no file of ours")
+            self.give_up(foreign)
+            raise foreign
         self._reserve(file)
         return file
 

@@ -58,9 +58,10 @@ def check_segments(
         except FileLost:
             raise LogCorrupted(f"{where} is missing. Restore it from a copy") from None
         if found != size:
+            repair = f", or cut it to {size} bytes" if found > size else ""
             raise LogCorrupted(
                 f"{where} has {found} bytes, and had {size} when it was closed. Restore it from a "
-                "copy"
+                f"copy{repair}"
             )
     if (names or durable_to > 0) and not any(name.endswith(LOG) for name in names):
         durable = f", and offsets below {durable_to} were durable" if durable_to > 0 else ""

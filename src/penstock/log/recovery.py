@@ -25,6 +25,7 @@ from penstock.log.directory import (
     TXN_INDEX,
     WINDOW_FILE,
     DirectoryKind,
+    kept_segment,
     marked_name,
     parse_directory,
     parse_segment_file,
@@ -393,29 +394,59 @@ def _scan_from(
     active, end_offset = _scan(opening, first, producers)
     number = first
     while number + 1 < len(bases):
-        # A hole after the recovery point is a lost tail: later segments are invalid.
-        lost = end_offset < bases[number + 1] and bases[number + 1] > opening.recovery_point
-        if lost or active.file.size > active.size:
+        is_hole = end_offset < bases[number + 1]
+        # A hole after the recovery point is a lost tail: later segments are not part of the log.
+        if is_hole and (bases[number + 1] > opening.recovery_point or _has_rest(active)):
             break
+        _cut_rest(opening, active)  # of another process: no record is missing here
         check_hole(opening, end_offset, bases[number + 1])
         number += 1
         write_closed_segment(opening, active, bases[number], producers.to_snapshot())
         active, end_offset = _scan(opening, number, producers)
+    # The newest first: if the power is lost meanwhile, the next start finds the same hole.
     for base in reversed(bases[number + 1 :]):
-        opening.recovery.truncated_bytes += opening.disk.open(opening.path(base, LOG)).size
-        _remove_segment(opening, base)
-        opening.recovery.segments_removed += 1
+        _take_out_segment(opening, base)
     del bases[number + 1 :]
-    if active.file.size > active.size:
-        opening.recovery.truncated_bytes += active.file.size - active.size
-        active.file.truncate_now(active.size)
-        sync_now(active.file)  # a later crash could bring old batches back behind new ones
+    if _has_rest(active):
+        _cut_rest(opening, active)
     elif end_offset in _segment_offsets(opening.names, SNAPSHOT):
         sync_now(active.file)  # closed at this end, the segment would count as synced
     opening.epochs.cut_end(end_offset)
     _learn_epochs(opening, bases[:first], start_offset)
     opening.write_epochs()
     return active, producers, end_offset
+
+
+def _has_rest(segment: ActiveSegment) -> bool:
+    return segment.file.size > segment.size
+
+
+def _cut_rest(opening: Opening, segment: ActiveSegment) -> None:
+    """Cut the bytes behind the last whole batch off."""
+    if _has_rest(segment):
+        opening.recovery.truncated_bytes += segment.file.size - segment.size
+        segment.file.truncate_now(segment.size)
+        sync_now(segment.file)  # a later crash could bring old batches back behind new ones
+
+
+def _take_out_segment(opening: Opening, base: int) -> None:
+    """Take a segment behind the end out of the log. If its first batch is whole, the segment is
+    renamed and kept: a loss of power leaves a hole, and so does an operator's mistake."""
+    disk, recovery, path = opening.disk, opening.recovery, opening.path(base, LOG)
+    file = disk.open(path)
+    first = next(scan_batches(file), None)
+    if first is None or first[1][BASE_OFFSET] < base or not checksum_holds(first[2], first[1]):
+        recovery.truncated_bytes += file.size
+        recovery.segments_removed += 1
+        _remove_segment(opening, base)
+        return
+    sync_now(file)
+    names = (f"{opening.directory}/{kept_segment(base, number)}" for number in count())
+    kept = next(name for name in names if not disk.exists(name))
+    for suffix in (INDEX, TIME_INDEX, TXN_INDEX):
+        disk.remove_now(opening.path(base, suffix))
+    disk.rename_now(path, kept)
+    recovery.kept_segments.insert(0, f"{disk.root}/{kept}")
 
 
 def _learn_epochs(opening: Opening, bases: list[int], start_offset: int) -> None:
@@ -475,15 +506,28 @@ def _scan(opening: Opening, number: int, producers: Producers) -> tuple[ActiveSe
     recovery.segments_rebuilt += 1
     if file.size > segment.size and not opening.salvage:
         check_format(opening, file, segment.size)
+    if _has_rest(segment) and not opening.salvage:
+        _check_rest(opening, number, segment, expected)
+    return segment, expected
+
+
+def _check_rest(opening: Opening, number: int, segment: ActiveSegment, expected: int) -> None:
+    """Raise LogCorrupted if the bytes behind the last whole batch are no torn tail: records at
+    these bytes were durable, or the segment was closed durably without such bytes."""
+    where = f"{opening.disk.root}/{segment.file.path}"
     # Compaction leaves such a hole at the end of a closed segment.
-    if file.size > segment.size and expected < opening.recovery_point and not opening.salvage:
+    if expected < opening.recovery_point:
         raise LogCorrupted(
-            f"{opening.disk.root}/{file.path}: no batch at byte {segment.size} (offset "
+            f"{where}: no batch at byte {segment.size} (offset "
             f"{expected}), although offsets below {opening.recovery_point} were durable. Restore "
             f"the file from a copy; or, giving up what follows, cut it to {segment.size} bytes, "
             "remove the segments after it, and start again"
         )
-    return segment, expected
+    if opening.end_of(number) <= opening.recovery_point:
+        raise LogCorrupted(
+            f"{where}: no batch at byte {segment.size}, where the segment was closed: another "
+            f"process has appended to it. Cut it to {segment.size} bytes, and start again"
+        )
 
 
 def _rebuild(opening: Opening, number: int) -> None:

@@ -67,8 +67,10 @@ class RealFile:
     __slots__ = (
         "__weakref__",
         "_closed",
+        "_cuts",
         "_descriptor",
         "_disk",
+        "_edits",
         "_failure",
         "_fd",
         "_identity",
@@ -91,6 +93,9 @@ class RealFile:
         self._name_synced = not fresh
         self._nowait = bool(_NOWAIT)
         self._pins = 0
+        # For checks on other threads: odd while an append runs, and changed by every edit.
+        self._edits = 0
+        self._cuts = 0  # truncations that are not finished
         self.path = path
         self._where = f"{disk.root}/{path}"
         facts = os.fstat(fd)
@@ -180,16 +185,32 @@ class RealFile:
         before = self.size
         self.fileno()
         self.unsynced = True
+        self._edits += 1
         try:
             if len(parts) == 1:
                 self._write(parts[0])
             else:
                 self._write_parts(parts)
+            # O_APPEND writes at the end that the file has. The position tells where that was.
+            position = os.lseek(self._fd, 0, os.SEEK_CUR)
+            if position != self.size:
+                raise self._misplaced(before, position)
         except OSError as error:
             self.size = before
             with complaints(f"cannot cut {self._where} back"):
                 os.ftruncate(self._fd, before)
             raise complaint(f"cannot write {self._where}", error) from error
+        finally:
+            self._edits += 1
+
+    def _misplaced(self, before: int, position: int) -> FileLost:
+        """Take an append back that followed foreign bytes, or a foreign cut; return the failure.
+        The file stays as it was found."""
+        found = position - (self.size - before)
+        self.size = before
+        with complaints(f"cannot cut {self._where} back"):
+            os.ftruncate(self._fd, found)
+        return self._shorter(found, before) if found < before else self._longer(found, before)
 
     def _write(self, part: Buffer) -> None:
         written = os.write(self._fd, part)
@@ -298,12 +319,29 @@ class RealFile:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def truncate(self, size: int, done: Done) -> None:
-        self.size = min(size, self.size)
-        self._disk.offload(lambda: self._cut(size), self._pinned(done))
+        self._begin_cut(size)
+
+        def cut(failure: DiskFailed | None) -> None:
+            self._end_cut()
+            done(failure)
+
+        self._disk.offload(lambda: self._cut(size), self._pinned(cut))
 
     def truncate_now(self, size: int) -> None:
+        self._begin_cut(size)
+        try:
+            self._cut(size)
+        finally:
+            self._end_cut()
+
+    def _begin_cut(self, size: int) -> None:
+        self._cuts += 1
+        self._edits += 2
         self.size = min(size, self.size)
-        self._cut(size)
+
+    def _end_cut(self) -> None:
+        self._cuts -= 1
+        self._edits += 2
 
     def _cut(self, size: int) -> None:
         with complaints(f"cannot truncate {self._where}"), self._borrowed() as fd:
@@ -333,15 +371,26 @@ class RealFile:
             if not self._name_synced:
                 self._disk.sync_name(self._where)
                 self._name_synced = True
-        facts = self._look()
+        found = self._look_at_size()
         # The loop may have truncated the file meanwhile: then `size` is smaller now.
-        if facts.st_size < min(size, self.size):
-            raise self._shorter(facts.st_size, size)
+        if found < min(size, self.size):
+            raise self._shorter(found, size)
 
     def verify(self, size: int) -> None:
-        facts = self._look()
-        if facts.st_size < size:
-            raise self._shorter(facts.st_size, size)
+        found = self._look_at_size()
+        if found < size:
+            raise self._shorter(found, size)
+
+    def _look_at_size(self) -> int:
+        """Return the size of the file; raise FileLost if it is longer than what was written."""
+        edits = self._edits
+        found = self._look().st_size
+        own_size = self.size
+        # An append or a truncation of the loop may run meanwhile: then the next check decides.
+        is_idle = edits == self._edits and edits % 2 == 0 and self._cuts == 0
+        if found > own_size and is_idle:
+            raise self._longer(found, own_size)
+        return found
 
     def _look(self) -> os.stat_result:
         """Return the stat result of the file. Raise FileLost if its name stands for no file or for
@@ -359,6 +408,12 @@ class RealFile:
     def _shorter(self, found: int, size: int) -> FileLost:
         return FileLost(
             f"{self._where} has only {found} of its {size} bytes: it was cut from outside"
+        )
+
+    def _longer(self, found: int, size: int) -> FileLost:
+        return FileLost(
+            f"{self._where} has {found} bytes, and {size} were written: another process has"
+            f" appended to it. Cutting it to {size} bytes repairs it"
         )
 
     def close(self) -> None:

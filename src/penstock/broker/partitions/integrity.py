@@ -1,9 +1,10 @@
-"""Finds logs whose files were removed, replaced or cut from outside, and takes them offline.
+"""Finds logs whose files were removed, replaced, cut or extended from outside, and takes them
+offline.
 
-A damaged log takes no more records, since acknowledged records would be lost. Sync rounds check the
-files they sync, on their threads (real/file.py). Checkpoints check logs written since the last
-checkpoint. The slow checkpoint, and every failure that names a lost file, check all segments. All
-checks run off the loop, and an append pays nothing.
+A damaged log takes no more records, since acknowledged records would be lost. An append checks
+where its bytes are, and sync rounds check the files they sync, on their threads (real/file.py).
+Checkpoints check logs written since the last checkpoint. The slow checkpoint, and every failure
+that names a lost file, check all segments, off the loop.
 """
 
 import logging
@@ -27,7 +28,7 @@ LOGGED_MAX = 100  # failures without a damaged log that are logged
 
 
 class _LostFile(NamedTuple):
-    """A segment whose file is missing or too short."""
+    """A segment whose file is missing, too short or too long."""
 
     partition: "Partition"
     log: Log
@@ -106,8 +107,25 @@ class Integrity:
     def _give_up(
         self, directory: "LogDirectory", partition: "Partition", failure: FileLost
     ) -> None:
-        if partition in self._lost or partition.gone or directory.failed:
+        if not self._note(directory, partition, failure):
             return
+        self._broker.cleaner.lost(partition)
+        self._broker.clear_caches()
+        error = KafkaStorageError(f"{partition} is offline: {failure}")
+        # No answer before the damage is on record: a kill would forget it, and the next start find
+        # a shorter log.
+        self._broker.replicas.placements.write_at_once(lambda: partition.abandon(error))
+
+    def lost_at_stop(
+        self, directory: "LogDirectory", partition: "Partition", failure: FileLost
+    ) -> None:
+        """Take a log offline that cannot be closed. The stop puts that on record afterwards."""
+        self._note(directory, partition, failure)
+
+    def _note(self, directory: "LogDirectory", partition: "Partition", failure: FileLost) -> bool:
+        """Let the log take no more records; return False if that is known or without effect."""
+        if partition in self._lost or partition.gone or directory.failed:
+            return False
         self._lost = {each for each in self._lost if not each.gone}
         self._lost.add(partition)
         self._found += 1
@@ -118,12 +136,7 @@ class Integrity:
             partition,
             failure,
         )
-        self._broker.cleaner.lost(partition)
-        self._broker.clear_caches()
-        error = KafkaStorageError(f"{partition} is offline: {failure}")
-        # No answer before the damage is on record: a kill would forget it, and the next start find
-        # a shorter log.
-        self._broker.replicas.placements.write_at_once(lambda: partition.abandon(error))
+        return True
 
     def _log_once(self, failure: FileLost) -> None:
         """Log a lost file that belongs to no segment of a log, once."""

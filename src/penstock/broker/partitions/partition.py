@@ -23,6 +23,7 @@ from penstock.log.config import UNBOUNDED
 from penstock.log.log import Log
 from penstock.log.producers import EPOCH, TXN_FIRST_OFFSET
 from penstock.log.retention import Renamed
+from penstock.log.segment import NEVER
 from penstock.model import NO_TIMESTAMP
 from penstock.replication.leader import PartitionLeader
 from penstock.wire.batch import ABORT_MARKER, COMMIT_MARKER, LAST_OFFSET_DELTA, Header
@@ -230,6 +231,7 @@ class Partition:
         self.produces += len(batches)
         log = self.log
         before = log.appended_bytes
+        was_lost = log.lost is not None
         try:
             self.directory.check_writable()
             results = log.append(batches, self.leader.epoch, now_ms, start_at_zero)
@@ -238,6 +240,9 @@ class Partition:
             self._fail(tickets, KafkaStorageError(str(failure)))
             return
         except DiskFailed as failure:
+            if log.lost is not None and not was_lost:
+                self._await_record(tickets, mono_ms)
+                tickets = []
             self.directory.fail(failure)
             self._fail(tickets, KafkaStorageError(str(failure)))
             return
@@ -260,6 +265,14 @@ class Partition:
                 target.waits(ticket)
             else:
                 target.succeeded(ticket, result, append_time_ms)
+
+    def _await_record(self, tickets: list[Ticket], mono_ms: float) -> None:
+        """Let requests that met damage wait for `abandon`, which follows when the damage is on
+        record. A kill after an earlier answer would hide the damage."""
+        for ticket in tickets:
+            deadline = mono_ms + ticket[0].timeout_ms
+            self.awaiting.append((NEVER, ticket, -1, NO_TIMESTAMP, deadline))
+            ticket[0].waits(ticket)
 
     def _reject_all(self) -> None:
         """Reject the batches of this turn: the partition was deleted, or stopped leading. Its files

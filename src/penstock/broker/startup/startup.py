@@ -494,6 +494,18 @@ def _log_recovery(partition: TopicPartition, opened: Log) -> None:
             position,
             f"{opened.disk.root}/{segment_file(opened.directory, segment_base, LOG)}",
         )
+    if report.kept_segments:
+        log.error(
+            "%s now ends at offset %d: the next records are missing or damaged. Its %d later"
+            " segments are outside of the log and were kept as %s. If power was lost, remove them."
+            " If not, files were cut or removed from outside: stop the node, restore these files"
+            " from a copy, give the kept segments their names back (%s), and start it again",
+            partition,
+            opened.end_offset,
+            len(report.kept_segments),
+            " to ".join(dict.fromkeys((report.kept_segments[0], report.kept_segments[-1]))),
+            f"OFFSET{LOG}",
+        )
     if report.truncated_bytes:
         log.warning(
             "%s: %d bytes at the end were not whole and are cut off (%d whole segments removed);"

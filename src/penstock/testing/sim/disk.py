@@ -46,20 +46,19 @@ class _Node:
 class SimFile:
     """An open file of a SimDisk."""
 
-    __slots__ = ("_disk", "_node", "path")
+    __slots__ = ("_disk", "_node", "path", "size")
 
     def __init__(self, disk: "SimDisk", path: str, node: _Node) -> None:
         self._disk = disk
         self._node = node
         self.path = path
-
-    @property
-    def size(self) -> int:
-        return len(self._node.data)
+        self.size = len(node.data)
 
     def append(self, parts: Sequence[Buffer]) -> None:
         data = self._node.data
         start = len(data)
+        if start != self.size:
+            raise FileLost(f"{self.path} was cut or extended from outside")
         if self._disk.faults:
             self._disk.before_write(self.path)
             if self._disk.cold:
@@ -69,12 +68,13 @@ class SimFile:
                 )
         for part in parts:
             data += part
+        self.size = len(data)
         self._node.modified_ms = self._disk.now_ms()
 
     def read(self, position: int, size: int) -> bytes:
         if self._disk.cold:
             self.probe(position, size)
-        return bytes(self._node.data[position : position + size])
+        return bytes(self._node.data[position : min(position + size, self.size)])
 
     def probe(self, position: int, size: int) -> None:
         if not self._disk.cold:
@@ -111,6 +111,7 @@ class SimFile:
         self._node.reserved = 0
         del self._node.data[size:]
         self._node.cut = min(self._node.cut, size)
+        self.size = min(self.size, size)
 
     def sync(self, done: Done) -> None:
         size = len(self._node.data)
@@ -128,12 +129,18 @@ class SimFile:
         self._disk.directory_survives(self.path)
         if self._node.lost or not self._disk.names(self.path, self._node):
             raise FileLost(f"{self.path} was removed, renamed or cut from outside")
+        self._check_extended()
 
     def verify(self, size: int) -> None:
         if not self._disk.names(self.path, self._node):
             raise FileLost(f"{self.path} was removed or replaced from outside")
         if len(self._node.data) < size:
             raise FileLost(f"{self.path} was cut from outside")
+        self._check_extended()
+
+    def _check_extended(self) -> None:
+        if len(self._node.data) > self.size:
+            raise FileLost(f"{self.path} was extended from outside")
 
     def park(self) -> None:
         pass
@@ -213,6 +220,12 @@ class SimDisk:
         del node.data[size:]
         node.survive(len(node.data))
         node.lost = True
+
+    def extend(self, path: str, data: bytes) -> None:
+        """Append to a file from outside; open files do not count these bytes."""
+        node = self._names[path]
+        node.data += data
+        node.survive(len(node.data))
 
     def take(self, path: str) -> bytes:
         """Remove a file from outside; open files continue without a name."""
