@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from producing import fresh_topic, run, values_of
 
-from penstock import Producer
+from penstock import Consumer, Producer
 from penstock import sync as blocking
 from penstock.client.runtime.dedup_logger import DedupLogger
 from penstock.testing import Cluster
@@ -55,6 +55,19 @@ async def commit(cluster: Cluster, paused: asyncio.Event) -> None:
         paused.set()  # the next wait of this task is the commit
 
 
+async def read_by_group(cluster: Cluster, paused: asyncio.Event) -> None:
+    topic = fresh_topic(cluster)
+    with blocking.Producer(bootstrap=cluster.bootstrap) as producer:
+        producer.send(topic, b"x").result()
+    settings = {"auto.offset.reset": "earliest"}
+    group = Consumer(settings, bootstrap=cluster.bootstrap, group="g", topics=[topic])
+    async with group as consumer:
+        await anext(aiter(consumer))
+        cluster.pause()
+        paused.set()
+        await asyncio.Event().wait()
+
+
 async def end_seconds(work: Work, cluster: Cluster) -> float:
     """Cancel the work of a client once its node is paused; return how long the end took."""
     paused = asyncio.Event()
@@ -67,8 +80,8 @@ async def end_seconds(work: Work, cluster: Cluster) -> float:
     return time.monotonic() - cancelled_at
 
 
-@pytest.mark.parametrize("work", [post, post_in_transaction, commit])
-def test_a_cancelled_producer_of_a_paused_node_ends_soon(work: Work, cluster: Cluster) -> None:
+@pytest.mark.parametrize("work", [post, post_in_transaction, commit, read_by_group])
+def test_a_cancelled_client_of_a_paused_node_ends_soon(work: Work, cluster: Cluster) -> None:
     assert asyncio.run(end_seconds(work, cluster)) < END_SECONDS_MAX
 
 
@@ -79,6 +92,24 @@ def test_a_cancelled_producer_counts_the_records_given_up(
         asyncio.run(end_seconds(post, cluster))
     assert "1 record was not delivered" in caplog.text
     assert "REQTMOUT" not in caplog.text
+
+
+def test_an_interrupted_blocking_consumer_of_a_paused_node_ends_soon(cluster: Cluster) -> None:
+    topic = fresh_topic(cluster)
+    with blocking.Producer(bootstrap=cluster.bootstrap) as producer:
+        producer.send(topic, b"x").result()
+    settings = {"auto.offset.reset": "earliest"}
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        blocking.Consumer(
+            settings, bootstrap=cluster.bootstrap, group="g", topics=[topic]
+        ) as consumer,
+    ):
+        next(iter(consumer))
+        cluster.pause()
+        begun_at = time.monotonic()
+        raise KeyboardInterrupt
+    assert time.monotonic() - begun_at < END_SECONDS_MAX
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])

@@ -9,7 +9,7 @@ of blocking.Admin; `asyncio.timeout` sets a shorter one. A cancelled call leaves
 from typing import Never
 
 from penstock.client.admin import blocking
-from penstock.client.admin.aio_calls import AioPart, Calls, awaited
+from penstock.client.admin.aio_calls import CLOSE_TIMEOUT_S, AioPart, Calls, awaited
 from penstock.client.admin.aio_parts import (
     Acls,
     DelegationTokens,
@@ -24,6 +24,7 @@ from penstock.client.admin.aio_parts import (
 )
 from penstock.client.admin.options import SettingsLike
 from penstock.client.namespace import Namespace
+from penstock.client.runtime.interruption import INTERRUPTED_SECONDS_MAX, is_interruption
 from penstock.client.transport.security import Security
 from penstock.client.values import Broker
 
@@ -78,8 +79,9 @@ class Admin(AioPart[blocking.Admin]):
     async def __aenter__(self) -> "Admin":
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        limit_s = INTERRUPTED_SECONDS_MAX if is_interruption(error) else CLOSE_TIMEOUT_S
+        await self._calls.close(self._blocking.close, limit_s)
 
     async def close(self) -> None:
         """End all connections; calls under way raise ClientClosed."""
