@@ -8,6 +8,7 @@ of blocking.Admin; `asyncio.timeout` sets a shorter one. A cancelled call leaves
 
 from typing import Never
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.admin import blocking
 from penstock.client.admin.aio_calls import CLOSE_TIMEOUT_S, AioPart, Calls, awaited
 from penstock.client.admin.aio_parts import (
@@ -40,7 +41,7 @@ class Admin(AioPart[blocking.Admin]):
         settings: SettingsLike = None,
         /,
         *,
-        bootstrap: str | None = None,
+        bootstrap: BootstrapLike | None = None,
         client_id: str | None = None,
         timeout_s: float | None = None,
         api_timeout_s: float | None = None,
@@ -48,7 +49,8 @@ class Admin(AioPart[blocking.Admin]):
         namespace: str | Namespace | None = None,
         **unknown: Never,
     ) -> None:
-        """Configure a client. `settings` are Kafka's own keys, `bootstrap` is `host:port,...`.
+        """Configure a client. `settings` are Kafka's own keys, `bootstrap` is `host:port,...`
+        or a list.
         Keywords override settings.
 
         `timeout_s` limits one request, `api_timeout_s` a call with all its requests and retries.

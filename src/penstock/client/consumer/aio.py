@@ -131,7 +131,7 @@ class Consumer(ConsumerFace[ReadKey, ReadValue]):
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         cancelled = self._adapter.cancelled.pop(task, None)
-        # The consumer itself cancels a body that has failed: that is no interruption.
+        # The consumer itself cancels a task that is too slow: that is no interruption.
         interrupted = cancelled is None and is_interruption(error)
         await self.close(INTERRUPTED_SECONDS_MAX if interrupted else CLOSE_SECONDS)
         if cancelled is not None and task.uncancel() > cancelled.before:
