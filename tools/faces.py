@@ -52,8 +52,9 @@ class Admin(AioPart[blocking.Admin]):
     async def __aenter__(self) -> "Admin":
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        limit_s = INTERRUPTED_SECONDS_MAX if is_interruption(error) else CLOSE_TIMEOUT_S
+        await self._calls.close(self._blocking.close, limit_s)
 
     async def close(self) -> None:
         """End all connections; calls under way raise ClientClosed."""
@@ -149,7 +150,8 @@ def _admin() -> str:
     )
     imports = [
         f"from {ROOM} import blocking",
-        f"from {ROOM}.aio_calls import AioPart, Calls, awaited",
+        f"from {ROOM}.aio_calls import CLOSE_TIMEOUT_S, AioPart, Calls, awaited",
+        "from penstock.client.runtime.interruption import INTERRUPTED_SECONDS_MAX, is_interruption",
         *(f"from {ROOM}.aio_parts import {name}" for _, _, name in PARTS),
         *source.imports_for(constructor),
         *source.imports_for(brokers),

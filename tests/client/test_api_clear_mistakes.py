@@ -14,6 +14,7 @@ from penstock.client.interceptors import (
     sent_through,
 )
 from penstock.client.records import Record, headers_to_send
+from penstock.testing import Cluster, assert_records
 
 
 @pytest.mark.parametrize("value", [7, 1.5, ["a"]])
@@ -51,3 +52,21 @@ def test_what_an_interceptor_forgets_to_return_goes_on(caplog: pytest.LogCapture
         assert sent_through([Forgetful()], out) is out
         assert consumed_through([Forgetful()], came) is came
     assert "on_send returned None" in caplog.text and "on_consume returned None" in caplog.text
+
+
+def test_a_cluster_explains_settings_that_are_no_mapping() -> None:
+    wrong: Any = 3
+    with pytest.raises(TypeError, match=r"settings are a mapping of broker keys, not 3"):
+        Cluster(wrong)
+
+
+def test_a_cluster_explains_a_broker_key_as_a_keyword() -> None:
+    wrong: Any = {"num_partitions": 3}
+    with pytest.raises(TypeError, match=r"Cluster\(\{'num\.partitions': \.\.\.\}\)"):
+        Cluster(**wrong)
+
+
+def test_expected_records_are_no_number() -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match=r"expected is a list of values, .* not 5"):
+        assert_records("127.0.0.1:1", "orders", wrong)

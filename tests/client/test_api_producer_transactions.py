@@ -545,6 +545,7 @@ class NoCluster:
         self.fail_permanently = self.failed_for_good.append
         self.tracker = SimpleNamespace(refusal=None)
         self.handle = SimpleNamespace(poll=lambda: None)
+        self.is_interrupted = False
 
 
 @pytest.mark.parametrize(

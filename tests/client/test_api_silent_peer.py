@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock import Consumer, Producer, TopicPartition
+from penstock import Admin, Consumer, Producer, TopicPartition
 from penstock import sync as blocking
 from penstock.client.failures import PurgedInQueue
 from penstock.client.producer import RecordsUndelivered
@@ -76,6 +76,11 @@ async def read_partition(address: str) -> None:
         await anext(aiter(consumer))
 
 
+async def describe(address: str) -> None:
+    async with Admin(bootstrap=address) as admin:
+        await admin.describe_cluster()
+
+
 async def end_seconds(work: Work) -> float:
     """Cancel the work once the peer has its request; return how long its end took."""
     loop = asyncio.get_running_loop()
@@ -106,6 +111,7 @@ async def cancel_seconds(task: "asyncio.Future[object]") -> float:
         begin_transaction,
         read_by_group,
         read_partition,
+        describe,
     ],
 )
 def test_a_cancelled_client_of_a_silent_peer_ends_soon(work: Work) -> None:

@@ -192,6 +192,11 @@ def assert_records(
             f"expected is a list of values, or of pairs of key and value, not one value: "
             f"assert_records(cluster, {topic!r}, [{expected!r}])"
         )
+    if not isinstance(expected, Iterable):
+        raise TypeError(
+            f"expected is a list of values, or of pairs of key and value, not {expected!r}; "
+            f"one value is given as [{expected!r}]"
+        )
     wanted = list(expected)
     reading = _Reading(topic, key, value)
     found: list[Record[Any, Any]] = []

@@ -136,7 +136,18 @@ class Cluster:
         processes: bool = False,
         data: str | os.PathLike[str] | None = None,
         memory: bool | None = None,
+        **unknown: Never,
     ) -> None:
+        for name in unknown:
+            raise TypeError(
+                f"Cluster takes no {name!r}; broker keys are settings: "
+                f"Cluster({{{name.replace('_', '.')!r}: ...}})"
+            )
+        if settings is not None and not isinstance(settings, Mapping):
+            raise TypeError(
+                f"settings are a mapping of broker keys, not {settings!r}: "
+                "Cluster({'num.partitions': 3})"
+            )
         if not 1 <= brokers <= BROKERS_MAX:
             raise NotPossible(
                 f"brokers={brokers}: nodes of Penstock do not replicate yet, so a cluster has one"

@@ -8,8 +8,9 @@ of blocking.Admin; `asyncio.timeout` sets a shorter one. A cancelled call leaves
 
 from typing import Never
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.admin import blocking
-from penstock.client.admin.aio_calls import AioPart, Calls, awaited
+from penstock.client.admin.aio_calls import CLOSE_TIMEOUT_S, AioPart, Calls, awaited
 from penstock.client.admin.aio_parts import (
     Acls,
     DelegationTokens,
@@ -24,6 +25,7 @@ from penstock.client.admin.aio_parts import (
 )
 from penstock.client.admin.options import SettingsLike
 from penstock.client.namespace import Namespace
+from penstock.client.runtime.interruption import INTERRUPTED_SECONDS_MAX, is_interruption
 from penstock.client.transport.security import Security
 from penstock.client.values import Broker
 
@@ -39,7 +41,7 @@ class Admin(AioPart[blocking.Admin]):
         settings: SettingsLike = None,
         /,
         *,
-        bootstrap: str | None = None,
+        bootstrap: BootstrapLike | None = None,
         client_id: str | None = None,
         timeout_s: float | None = None,
         api_timeout_s: float | None = None,
@@ -47,7 +49,8 @@ class Admin(AioPart[blocking.Admin]):
         namespace: str | Namespace | None = None,
         **unknown: Never,
     ) -> None:
-        """Configure a client. `settings` are Kafka's own keys, `bootstrap` is `host:port,...`.
+        """Configure a client. `settings` are Kafka's own keys, `bootstrap` is `host:port,...`
+        or a list.
         Keywords override settings.
 
         `timeout_s` limits one request, `api_timeout_s` a call with all its requests and retries.
@@ -78,8 +81,9 @@ class Admin(AioPart[blocking.Admin]):
     async def __aenter__(self) -> "Admin":
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        limit_s = INTERRUPTED_SECONDS_MAX if is_interruption(error) else CLOSE_TIMEOUT_S
+        await self._calls.close(self._blocking.close, limit_s)
 
     async def close(self) -> None:
         """End all connections; calls under way raise ClientClosed."""

@@ -49,7 +49,7 @@ class Calls:
         except BrokenOff:
             raise ClientClosed from None
 
-    async def close(self, last: Callable[[], None]) -> None:
+    async def close(self, last: Callable[[], None], timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Cancel the call under way, drop the waiting calls, and run `last` on the thread."""
         if self._closed:
             return
@@ -57,7 +57,7 @@ class Calls:
         self._limit.break_off()
         ended = self._thread.submit(last)
         self._thread.end()
-        await asyncio.wait([asyncio.wrap_future(ended)], timeout=CLOSE_TIMEOUT_S)
+        await asyncio.wait([asyncio.wrap_future(ended)], timeout=timeout_s)
 
 
 class AioPart(Generic[B]):

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Never
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.admin.cluster_requests import (
     ask_cluster_with_fenced,
     ask_election,
@@ -90,7 +91,7 @@ class Admin:
         settings: SettingsLike = None,
         /,
         *,
-        bootstrap: str | None = None,
+        bootstrap: BootstrapLike | None = None,
         client_id: str | None = None,
         timeout_s: float | None = None,
         api_timeout_s: float | None = None,
@@ -98,7 +99,8 @@ class Admin:
         namespace: str | Namespace | None = None,
         **unknown: Never,
     ) -> None:
-        """Configure a client. `settings` are Kafka's own keys, `bootstrap` is `host:port,...`.
+        """Configure a client. `settings` are Kafka's own keys, `bootstrap` is `host:port,...`
+        or a list.
         Keywords override settings.
 
         `timeout_s` limits one request, `api_timeout_s` a call with all its requests and retries.

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from penstock.client.addresses import BootstrapLike, address_problem, join_addresses
 from penstock.client.cluster.routing import API_TIMEOUT_MS
 from penstock.client.namespace import Namespace
 from penstock.client.transport.security import Security
@@ -39,22 +40,23 @@ class AdminOptions:
     def of(
         cls,
         settings: SettingsLike,
-        bootstrap: str | None,
+        bootstrap: BootstrapLike | None,
         client_id: str | None,
         timeout_s: float | None,
         api_timeout_s: float | None,
         security: Security | None,
         namespace: str | Namespace | None,
     ) -> "AdminOptions":
-        """Combine keywords and settings; keywords come first. Raise ValueError without an
-        address."""
+        """Combine keywords and settings; keywords come first. Raise SettingRefused
+        without an address."""
         timeout_ms, api_timeout_ms = _milliseconds(timeout_s), _milliseconds(api_timeout_s)
         if settings is None:
-            if bootstrap is None:
-                raise ValueError("no address is given, e.g. 127.0.0.1:9092")
+            addresses = "" if bootstrap is None else join_addresses(bootstrap)
+            if not addresses.strip() or address_problem(addresses):
+                _reject_addresses(addresses)
             request_ms = REQUEST_TIMEOUT_MS if timeout_ms is None else timeout_ms
             return cls(
-                bootstrap,
+                addresses,
                 client_id or CLIENT_ID,
                 request_ms,
                 max(API_TIMEOUT_MS, request_ms) if api_timeout_ms is None else api_timeout_ms,
@@ -74,6 +76,15 @@ class AdminOptions:
             said.namespace if namespace is None else namespace,
             said.ignored,
         )
+
+
+def _reject_addresses(addresses: str) -> NoReturn:
+    """Raise the SettingRefused of the other clients."""
+    # Loaded at use: commands do without it.
+    from penstock.client.settings import admin_settings
+
+    admin_settings({}, bootstrap=addresses)
+    raise AssertionError("the settings reject the same addresses")
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -29,6 +29,7 @@ from penstock.client.consumer.loops.aio_loops import AioReader, BatchLoop, Recor
 from penstock.client.consumer.options import ConsumerOptions
 from penstock.client.keywords import refuse_unknown
 from penstock.client.records import ReadKey, ReadValue, Record
+from penstock.client.runtime.interruption import INTERRUPTED_SECONDS_MAX, is_interruption
 from penstock.client.serde.protocols import DeserializerLike, DeserializerOf
 from penstock.client.settings import SettingValue
 
@@ -130,7 +131,9 @@ class Consumer(ConsumerFace[ReadKey, ReadValue]):
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         cancelled = self._adapter.cancelled.pop(task, None)
-        await self.close()
+        # The consumer itself cancels a task that is too slow: that is no interruption.
+        interrupted = cancelled is None and is_interruption(error)
+        await self.close(INTERRUPTED_SECONDS_MAX if interrupted else CLOSE_SECONDS)
         if cancelled is not None and task.uncancel() > cancelled.before:
             return  # the application has cancelled the task, too: that goes first
         if cancelled is not None and (error is None or isinstance(error, asyncio.CancelledError)):

@@ -33,6 +33,7 @@ from penstock.client.consumer.loops.blocking_loops import (
 from penstock.client.consumer.options import ConsumerOptions
 from penstock.client.keywords import refuse_unknown
 from penstock.client.records import ReadKey, ReadValue, Record
+from penstock.client.runtime.interruption import INTERRUPTED_SECONDS_MAX, is_interruption
 from penstock.client.serde.protocols import DeserializerLike, DeserializerOf
 from penstock.client.settings import SettingValue
 
@@ -130,8 +131,8 @@ class Consumer(ConsumerFace[ReadKey, ReadValue]):
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.close(INTERRUPTED_SECONDS_MAX if is_interruption(error) else CLOSE_SECONDS)
 
     def close(self, timeout_s: float = CLOSE_SECONDS) -> None:
         """Commit finished records, leave the group, and end, within the time. Bodies in other

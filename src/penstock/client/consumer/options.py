@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypedDict
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.consumer.assignment.resolved_config import PartitionsCallback, Position
 from penstock.client.interceptors import ConsumerInterceptor
 from penstock.model import TopicPartition
@@ -11,7 +12,7 @@ from penstock.model import TopicPartition
 class ConsumerOptions(TypedDict, total=False):
     """Optional keyword arguments of Consumer."""
 
-    bootstrap: str | None
+    bootstrap: BootstrapLike | None
     group: str | None
     # At most one of the three; subscribe() or assign() may follow later.
     topics: Collection[str] | None

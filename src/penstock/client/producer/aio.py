@@ -30,12 +30,12 @@ from penstock.client.producer.sending.core import (
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
     ProducerPartition,
-    is_interruption,
 )
 from penstock.client.producer.sending.encoding import UnserializedRecord
 from penstock.client.producer.transactions.aio_transactions import AioTransactions, Transaction
 from penstock.client.producer.transactions.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
+from penstock.client.runtime.interruption import is_interruption
 from penstock.client.serde.protocols import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
 
@@ -107,8 +107,10 @@ class Producer(Generic[SentKey, SentValue]):
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        interrupted = is_interruption(error)
+        limit_s = self._core.interrupt() if interrupted else CLOSE_SECONDS
         try:
-            await self._close_once(CLOSE_SECONDS, interrupted=is_interruption(error))
+            await self._close_once(limit_s, interrupted=interrupted)
         except Exception as second:
             if error is None:
                 raise
@@ -351,9 +353,9 @@ class Producer(Generic[SentKey, SentValue]):
         unreachable = partial(core.is_unreachable, timeout_s, interrupted=interrupted)
         if core.is_busy and await asyncio.to_thread(unreachable):
             until = 0.0
-        timeout_s = max(0.0, until - time.monotonic())
-        await self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
-        if not await core.settle(timeout_s):
+        left_s = max(0.0, until - time.monotonic())
+        await self._transactions.drive(self._transactions.calls.give_up(left_s), self.flush)
+        if not await core.settle(max(0.0, until - time.monotonic())):
             await asyncio.to_thread(core.finds_no_listener)
             core.backlog.give_up(
                 core.fatal or ClientClosed("the producer was closed before there was room")

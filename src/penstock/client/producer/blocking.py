@@ -27,7 +27,6 @@ from penstock.client.producer.sending.core import (
     DESTROY_SECONDS_MAX,
     PURGE_SECONDS_MAX,
     ProducerPartition,
-    is_interruption,
 )
 from penstock.client.producer.sending.encoding import LIBRARY_CHOOSES
 from penstock.client.producer.transactions.blocking_transactions import (
@@ -36,6 +35,7 @@ from penstock.client.producer.transactions.blocking_transactions import (
 )
 from penstock.client.producer.transactions.transactions import OffsetsLike, OffsetSource
 from penstock.client.records import HeadersLike, OutRecord, SentKey, SentValue
+from penstock.client.runtime.interruption import is_interruption
 from penstock.client.serde.protocols import SerializerLike, SerializerOf
 from penstock.client.settings import SettingValue
 
@@ -102,8 +102,10 @@ class Producer(Generic[SentKey, SentValue]):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        interrupted = is_interruption(error)
+        limit_s = self._core.interrupt() if interrupted else CLOSE_SECONDS
         try:
-            self._close_once(CLOSE_SECONDS, interrupted=is_interruption(error))
+            self._close_once(limit_s, interrupted=interrupted)
         except Exception as second:
             if error is None:
                 raise
@@ -321,9 +323,9 @@ class Producer(Generic[SentKey, SentValue]):
         until = time.monotonic() + timeout_s
         if core.is_busy and core.is_unreachable(timeout_s, interrupted=interrupted):
             until = 0.0
-        timeout_s = max(0.0, until - time.monotonic())
-        self._transactions.drive(self._transactions.calls.give_up(timeout_s), self.flush)
-        if not core.settle(timeout_s):
+        left_s = max(0.0, until - time.monotonic())
+        self._transactions.drive(self._transactions.calls.give_up(left_s), self.flush)
+        if not core.settle(max(0.0, until - time.monotonic())):
             core.finds_no_listener()
             core.handle.purge()
             core.settle(PURGE_SECONDS_MAX)

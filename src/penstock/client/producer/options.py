@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.interceptors import ProducerInterceptor
 from penstock.client.partitioners import PartitionerLike
 from penstock.client.serde.protocols import SerializerLike
@@ -11,7 +12,7 @@ from penstock.client.serde.protocols import SerializerLike
 class ProducerOptions(TypedDict, total=False):
     """Optional keyword arguments of Producer, for type checkers."""
 
-    bootstrap: str | None
+    bootstrap: BootstrapLike | None
     partitioner: PartitionerLike | None
     interceptors: Sequence[ProducerInterceptor]
     namespace: str | None

@@ -46,7 +46,7 @@ class CallThread:
         return await asyncio.wrap_future(self.submit(call))
 
     async def finish(
-        self, call: Callable[[], T], limit_s: float, on_cancel: Callable[[], None] | None = None
+        self, call: Callable[[], T], limit_s: float, on_cancel: Callable[[], object] | None = None
     ) -> T:
         """Return the call's result; a cancellation waits for the end of the call.
 

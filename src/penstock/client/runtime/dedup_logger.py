@@ -1,6 +1,7 @@
 """librdkafka's log lines without repetition, in Python's logging.
 
-A failed connection is logged as a sentence with the address and the next step.
+A failed connection is logged as a sentence with the address and the next step. Requests without an
+answer are logged as a sentence with the address and their number.
 """
 
 import logging
@@ -16,6 +17,12 @@ _NO_CONNECTION = re.compile(r"([^\s/]+)/(\w+): Connect to \S+ failed: (.*?)(?: \
 _NO_ANSWER = re.compile(
     r"([^\s/]+)/(\w+): (?:ApiVersionRequest failed: Local: Timed out"
     r"|Connection setup timed out in state (\w+))"
+)
+# The lines about requests without an answer: one per request, and one about all of them.
+_REQUEST_LOST = re.compile(r"^REQTMOUT .*: Timed out \w+Request ")
+_REQUESTS_LOST = re.compile(
+    r"\]: (?:\w+: )?([^\s/]+?)(?:/\w+)?: (?:Timed out (\d+) in-flight, (\d+) retry-queued, "
+    r"(\d+) out-queue, (\d+) partially-sent|(\d+) request\(s\) timed out: disconnect)"
 )
 _NO_HOST = re.compile(r"/(\w+): Failed to resolve '([^']+)': (.*?)(?: \(after |$)")
 
@@ -41,8 +48,10 @@ class DedupLogger:
         if told:
             self.unreachable = essence = text = told
             level = logging.WARNING
-        elif self.unreachable and not self.knows_nodes and text.startswith("REQTMOUT"):
-            level = logging.DEBUG  # the failed connection was logged before
+        elif self._is_repeated_elsewhere(text):
+            level = logging.DEBUG
+        elif lost := unanswered(text):
+            essence, text = lost.partition(" (")[0], lost
         now = time.monotonic()
         if now - self._logged_at.get(essence, -math.inf) < REPEAT_SECONDS:
             return
@@ -50,6 +59,23 @@ class DedupLogger:
             self._logged_at.clear()
         self._logged_at[essence] = now
         self._log.log(level, "%s", text)
+
+    def _is_repeated_elsewhere(self, text: str) -> bool:
+        """Return whether another line or an exception tells the same in better words."""
+        if text.startswith("TXNERR") or _REQUEST_LOST.match(text):
+            return True
+        # The failed connection was logged before.
+        return bool(self.unreachable) and not self.knows_nodes and text.startswith("REQTMOUT")
+
+
+def unanswered(text: str) -> str:
+    """Return the sentence for librdkafka's line about requests without an answer; else ''."""
+    found = _REQUESTS_LOST.search(text)
+    if found is None:
+        return ""
+    address, *counts = found.groups(default="0")
+    count = sum(map(int, counts))
+    return f"{address} does not answer ({count} request{'' if count == 1 else 's'})"
 
 
 def unreachable(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_rdkafka import ADMIN_MEANS
 from penstock.client.settings.security import refusal, security_properties
@@ -19,7 +20,7 @@ _MODULES = {
 
 
 def admin_settings(
-    given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
+    given: Mapping[str, SettingValue] | None = None, *, bootstrap: BootstrapLike | None = None
 ) -> AdminSettings:
     """Return the checked settings. Raise SettingRefused with the key, the cause and the next
     step."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_consumer import FETCH_BYTES_MOST
 from penstock.client.settings.security import rdkafka_security
@@ -70,7 +71,7 @@ _OF_BROKERS: Mapping[str, str] = {
 
 
 def consumer_settings(
-    given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
+    given: Mapping[str, SettingValue] | None = None, *, bootstrap: BootstrapLike | None = None
 ) -> ConsumerSettings:
     """Return the checked settings. Raise SettingRefused with the key, the cause and the next
     step."""

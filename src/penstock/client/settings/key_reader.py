@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.client.addresses import BootstrapLike, address_problem, join_addresses
 from penstock.client.settings import keys_rdkafka
 from penstock.client.settings.row import KeyHandling, SettingRow, SettingType
 from penstock.client.settings.table import (
@@ -82,7 +83,7 @@ class ConfiguredKeys:
 
 
 def read(
-    given: Mapping[str, SettingValue] | None, client: Client, bootstrap: str | None = None
+    given: Mapping[str, SettingValue] | None, client: Client, bootstrap: BootstrapLike | None = None
 ) -> ConfiguredKeys:
     """Read and check every key."""
     check_mapping(given)
@@ -106,8 +107,9 @@ def check_mapping(given: object) -> None:
         )
 
 
-def _take_bootstrap(found: ConfiguredKeys, bootstrap: str | None) -> None:
-    if bootstrap is not None:
+def _take_bootstrap(found: ConfiguredKeys, given: BootstrapLike | None) -> None:
+    if given is not None:
+        bootstrap = join_addresses(given)
         said = found.values.get("bootstrap.servers")
         if said is not None and said != bootstrap:
             raise SettingRefused(
@@ -117,6 +119,9 @@ def _take_bootstrap(found: ConfiguredKeys, bootstrap: str | None) -> None:
     said = str(found.values.get("bootstrap.servers", "")).strip()
     if not said:
         raise SettingRefused("bootstrap.servers", "is missing; it looks like 127.0.0.1:9092")
+    problem = address_problem(said)
+    if problem:
+        raise SettingRefused("bootstrap.servers", problem)
     for each in filter(None, (part.strip() for part in said.split(","))):
         port = _port(each)
         if port is not None and not (port.isdecimal() and 0 < int(port) <= PORT_MAX):

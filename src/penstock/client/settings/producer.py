@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.settings.key_reader import ConfiguredKeys, read
 from penstock.client.settings.keys_producer import (
     LEVEL_MOST,
@@ -32,7 +33,7 @@ DEFAULT_PARTITIONER = "murmur2_random"
 
 
 def producer_settings(
-    given: Mapping[str, SettingValue] | None = None, *, bootstrap: str | None = None
+    given: Mapping[str, SettingValue] | None = None, *, bootstrap: BootstrapLike | None = None
 ) -> ProducerSettings:
     """Return the checked settings. Raise SettingRefused with the key, the cause and the next
     step."""

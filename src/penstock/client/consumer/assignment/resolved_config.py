@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from penstock.client.addresses import BootstrapLike
 from penstock.client.consumer.offsets.offset_tracker import PartitionKey
 from penstock.client.namespace import CLUSTER_TOPICS, Namespace, namespace_of
 from penstock.client.records import Record
@@ -154,7 +155,7 @@ def _check_pattern(pattern: object) -> None:
 def resolve_config(
     settings: Mapping[str, SettingValue] | None,
     *,
-    bootstrap: str | None,
+    bootstrap: BootstrapLike | None,
     group: str | None,
     namespace: str | None,
     manual_finish: bool,

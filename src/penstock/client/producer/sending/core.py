@@ -37,6 +37,7 @@ from penstock.client.producer.sending.encoding import EncodedRecord, RecordEncod
 from penstock.client.producer.sending.handle import RdkafkaProducerHandle
 from penstock.client.runtime.call_thread import CallThread
 from penstock.client.runtime.forks import register
+from penstock.client.runtime.interruption import INTERRUPTED_SECONDS_MAX
 from penstock.client.serde.protocols import unwaiting
 from penstock.client.serde.serde_lookup import serializer_of
 from penstock.client.settings import ProducerSettings, SettingValue, producer_settings
@@ -116,6 +117,8 @@ class ProducerCore(ABC):
         self.closing = False
         self.is_forked = False
         self.hot_path_open = False
+        # The end of the time of interrupted blocks; None without an interruption.
+        self._interrupted_until: float | None = None
         self.thread = CallThread("penstock-producer")
         self._handle: RdkafkaProducerHandle | None = None
 
@@ -189,6 +192,23 @@ class ProducerCore(ABC):
         if told:
             self.fail_permanently(AllBrokersDown(told))
         return bool(told)
+
+    def interrupt(self) -> float:
+        """Note an interruption of the program. Return the seconds left for the ends of a
+        transaction and of the producer together."""
+        now = time.monotonic()
+        if self._interrupted_until is None:
+            self._interrupted_until = now + INTERRUPTED_SECONDS_MAX
+        return max(0.0, self._interrupted_until - now)
+
+    def forget_interruption(self) -> None:
+        """Start without a limit: the program has caught an earlier interruption."""
+        self._interrupted_until = None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Return whether the program was interrupted, and the time for its end is over."""
+        return self._interrupted_until is not None and not self.interrupt()
 
     def log_interrupted_close(self) -> None:
         """Log the records that an interrupted close leaves behind."""
@@ -432,8 +452,3 @@ class ProducerCore(ABC):
         if self.fatal is None or not isinstance(failed.error, PurgedInQueue):
             return failed
         return replace(failed, error=self.fatal)
-
-
-def is_interruption(error: BaseException | None) -> bool:
-    """Return whether a `with` block ends by a cancellation, Ctrl-C or an exit of the program."""
-    return error is not None and not isinstance(error, Exception)

@@ -1,11 +1,12 @@
 """Transactions of the asyncio Producer: one at a time, on the client's thread, never half done.
 
 A cancelled task still ends its transaction: the cancellation waits for a commit or abort in flight,
-within its time.
+for the time of an interruption.
 """
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
 
@@ -43,10 +44,13 @@ class AioTransactions:
         if calls.has_offsets(consumer, said):
             member = await asyncio.to_thread(consumer.group_metadata)  # has a limit of its own
             taken = calls.offsets_to_send(consumer, said)
-            await self.call(lambda: calls.send_offsets(taken, member, limit), limit)
+            left = threading.Event()
+            await self.call(
+                lambda: calls.send_offsets(taken, member, limit, left.is_set), limit, left.set
+            )
 
     async def call(
-        self, call: Callable[[], T], limit_s: float, on_cancel: Callable[[], None] | None = None
+        self, call: Callable[[], T], limit_s: float, on_cancel: Callable[[], object] | None = None
     ) -> T:
         """Run a call on the client's thread. A call that does not return ends the producer."""
         try:
@@ -68,7 +72,7 @@ class AioTransactions:
                 if isinstance(step, Flush):
                     await flush(step.limit_s)
                 else:
-                    await self.call(*step)
+                    await self.call(*step, self.core.interrupt)
             except BaseException as error:
                 failure = error
 
@@ -101,6 +105,7 @@ class Transaction(TransactionBlock):
         try:
             core.check_life()
             calls.withdrawn = False
+            core.forget_interruption()
             await transactions.call(
                 lambda: calls.begin(self._timeout_s), self._timeout_s, calls.withdraw
             )
@@ -117,10 +122,9 @@ class Transaction(TransactionBlock):
     async def _withdraw(self) -> None:
         """Abort a transaction that may have begun before the cancellation."""
         transactions = self._transactions
+        limit_s = min(self._timeout_s, self._core.interrupt())
         try:
-            await transactions.call(
-                lambda: self._calls.abort_if_open(self._timeout_s), self._timeout_s
-            )
+            await transactions.call(lambda: self._calls.abort_if_open(limit_s), limit_s)
         except Exception as error:
             log.warning("a transaction that was just begun was not aborted: %s", error)
         finally:

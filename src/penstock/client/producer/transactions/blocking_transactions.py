@@ -86,6 +86,7 @@ class Transaction(TransactionBlock):
             )
         try:
             core.check_life()
+            core.forget_interruption()
             core.begin()
             transactions.call(lambda: calls.begin(self._timeout_s), self._timeout_s)
         except BaseException:

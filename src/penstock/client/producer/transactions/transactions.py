@@ -29,6 +29,7 @@ from penstock.client.failures import (
 from penstock.client.namespace import Namespace
 from penstock.client.producer.sending.core import ProducerCore
 from penstock.client.records import Record
+from penstock.client.runtime.interruption import is_interruption
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ log = logging.getLogger("penstock.client.producer")
 
 RETRY_PAUSE_S = 0.05
 CALL_SECONDS_MIN = 0.01
-# The limit of one init_transactions call: a rejection is raised soon.
-INIT_SECONDS = 1.0
+# The limit of one call: a rejection is raised soon, and an interruption ends the retries soon.
+CALL_SECONDS_MAX = 1.0
 # The first and the longest wait for reports before a commit checks for failures.
 REPORTS_SECONDS_FIRST = 0.1
 REPORTS_SECONDS = 1.0
@@ -152,6 +153,7 @@ class TransactionCalls:
     def withdraw(self) -> None:
         """Stop the retries of `begin`: its caller has left."""
         self.withdrawn = True
+        self._core.interrupt()
 
     def begin(self, timeout_s: float) -> None:
         """Open a transaction; the first call registers the producer."""
@@ -159,7 +161,7 @@ class TransactionCalls:
         until = time.monotonic() + timeout_s
         if not self._ready:
             self._retry(
-                lambda left_s: rdkafka.init_transactions(min(left_s, INIT_SECONDS)),
+                rdkafka.init_transactions,
                 until,
                 "transactions cannot be prepared",
                 lambda: self.withdrawn or self._core.closing,
@@ -176,7 +178,8 @@ class TransactionCalls:
 
     def commit(self, timeout_s: float) -> None:
         """Commit, or abort and raise the reason: no transaction is open afterwards."""
-        until = time.monotonic() + timeout_s
+        begun_s = time.monotonic()
+        until = begun_s + timeout_s
         try:
             self._end("commit", until)
         except Exception as error:
@@ -187,7 +190,7 @@ class TransactionCalls:
                 self.lost()
             elif is_retriable(error):  # still in flight, or even done
                 raise CommitUnknown(
-                    f"the commit was not confirmed within {timeout_s:g} s"
+                    f"the commit was not confirmed within {time.monotonic() - begun_s:.3g} s"
                 ) from error
             raise
         self._tell_consumers(committed=True)
@@ -269,13 +272,20 @@ class TransactionCalls:
                     offsets.update(each.offsets)
             consumer.transaction_ended(self, offsets)
 
-    def send_offsets(self, taken: TakenOffsets, member: object, timeout_s: float) -> None:
+    def send_offsets(
+        self,
+        taken: TakenOffsets,
+        member: object,
+        timeout_s: float,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         rdkafka = self._core.handle.rdkafka
         offsets = taken.for_rdkafka(self._core.namespace)
         self._retry(
             lambda left_s: rdkafka.send_offsets_to_transaction(offsets, member, left_s),
             time.monotonic() + timeout_s,
             "the offsets were not taken into the transaction",
+            is_over,
         )
         self._taken.append(taken)
         self._sent = (offsets, member)
@@ -301,7 +311,7 @@ class TransactionCalls:
         """Repeat a call while librdkafka calls the error retriable, until the time is over."""
         pause = threading.Event()
         while True:
-            left = max(until - time.monotonic(), CALL_SECONDS_MIN)
+            left = min(max(until - time.monotonic(), CALL_SECONDS_MIN), CALL_SECONDS_MAX)
             failure, again = self._attempt(partial(call, left), about)
             if failure is None:
                 return
@@ -310,7 +320,8 @@ class TransactionCalls:
             refusal = self._core.tracker.refusal
             if again and refusal is not None:
                 raise refusal_about(refusal, about) from failure
-            if not again or is_over() or time.monotonic() + RETRY_PAUSE_S >= until:
+            late = time.monotonic() + RETRY_PAUSE_S >= until or self._core.is_interrupted
+            if not again or late or is_over():
                 raise failure
             pause.wait(RETRY_PAUSE_S)
 
@@ -372,7 +383,7 @@ class TransactionBlock:
     def abort_now(self) -> BlockSteps:
         if not self._ended:
             self._ended = True
-            yield from self._abort()
+            yield from self._abort(self._timeout_s)
 
     def _commit(self) -> BlockSteps:
         """Flush, then commit; abort if a record failed or the time is over."""
@@ -409,13 +420,16 @@ class TransactionBlock:
             look_s = min(2 * look_s, REPORTS_SECONDS)
 
     def _abort_after(self, error: BaseException) -> BlockSteps:
+        limit_s = self._timeout_s
+        if is_interruption(error):
+            limit_s = min(limit_s, self._core.interrupt())
         try:
-            yield from self._abort()
+            yield from self._abort(limit_s)
         except Exception as second:
             error.add_note(f"The transaction could not be aborted: {second}")
 
-    def _abort(self) -> BlockSteps:
-        core, calls, timeout_s = self._core, self._calls, self._timeout_s
+    def _abort(self, timeout_s: float) -> BlockSteps:
+        core, calls = self._core, self._calls
         core.set_in_transaction(False)
         core.drop_waiting(ClientError("the transaction was aborted"))
         yield ThreadCall(lambda: calls.abort(timeout_s), timeout_s)
