@@ -10,7 +10,7 @@ from delivery_cases import commit, group_with_coordinator
 
 from penstock.coordinator import batches
 from penstock.coordinator.partitions import partition_for
-from penstock.errors import RebalanceInProgress, UnknownServerError
+from penstock.errors import NotCoordinator, RebalanceInProgress, UnknownServerError
 from penstock.testing.cluster import Cluster
 from penstock.wire.messages import k11_join_group as k11
 from penstock.wire.messages import k12_heartbeat as k12
@@ -83,6 +83,26 @@ def test_an_unreadable_key_costs_no_group_and_is_logged_once_with_its_offset(
     logged = [each for each in caplog.messages if "a key that cannot be read" in each]
     assert len(logged) == 1
     assert f"__consumer_offsets-{index}" in logged[0] and "offset 0" in logged[0]
+
+
+def test_a_batch_with_broken_records_costs_one_coordinator_partition_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(data=tmp_path / "data")
+    with cluster, asking(cluster) as asker:
+        topic = new_topic(cluster)
+        spoilt = group_with_coordinator(asker)
+        monkeypatch.setattr(batches, "write_quickly", lambda _records: b"\x7f\x7f")
+        commit(asker, spoilt, topic)
+        monkeypatch.undo()
+    with cluster, asking(cluster) as asker:
+        other = group_with_coordinator(asker)
+        while partition_for(other, PARTITIONS) == partition_for(spoilt, PARTITIONS):
+            other = group_with_coordinator(asker)
+        assert commit(asker, other, topic) == 0
+        assert commit(asker, _neighbour_of(spoilt), topic) == NotCoordinator.code
+    index = partition_for(spoilt, PARTITIONS)
+    assert f"__consumer_offsets-{index} cannot be loaded" in caplog.text
 
 
 def _join_request(group: str, member_id: str = "", metadata: bytes = b"m") -> k11.JoinGroupRequest:
