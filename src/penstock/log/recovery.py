@@ -398,7 +398,12 @@ def _scan_from(
         # A hole after the recovery point is a lost tail: later segments are not part of the log.
         if is_hole and (bases[number + 1] > opening.recovery_point or _has_rest(active)):
             break
-        _cut_rest(opening, active)  # of another process: no record is missing here
+        if _has_rest(active):  # no record is missing here: the next segment follows
+            opening.recovery.complaints.append(
+                f"{active.file.path} had {active.file.size - active.size} bytes behind its last"
+                " batch, from another process: they are cut off"
+            )
+            _cut_rest(active)
         check_hole(opening, end_offset, bases[number + 1])
         number += 1
         write_closed_segment(opening, active, bases[number], producers.to_snapshot())
@@ -408,7 +413,8 @@ def _scan_from(
         _take_out_segment(opening, base)
     del bases[number + 1 :]
     if _has_rest(active):
-        _cut_rest(opening, active)
+        opening.recovery.truncated_bytes += active.file.size - active.size
+        _cut_rest(active)
     elif end_offset in _segment_offsets(opening.names, SNAPSHOT):
         sync_now(active.file)  # closed at this end, the segment would count as synced
     opening.epochs.cut_end(end_offset)
@@ -421,12 +427,10 @@ def _has_rest(segment: ActiveSegment) -> bool:
     return segment.file.size > segment.size
 
 
-def _cut_rest(opening: Opening, segment: ActiveSegment) -> None:
+def _cut_rest(segment: ActiveSegment) -> None:
     """Cut the bytes behind the last whole batch off."""
-    if _has_rest(segment):
-        opening.recovery.truncated_bytes += segment.file.size - segment.size
-        segment.file.truncate_now(segment.size)
-        sync_now(segment.file)  # a later crash could bring old batches back behind new ones
+    segment.file.truncate_now(segment.size)
+    sync_now(segment.file)  # a later crash could bring old batches back behind new ones
 
 
 def _take_out_segment(opening: Opening, base: int) -> None:
