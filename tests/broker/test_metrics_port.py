@@ -163,7 +163,7 @@ def test_different_pages_at_once_are_bounded() -> None:
     bench = Bench(SIMULATED)
     bench.create_topic("orders", 5)
     statuses: list[int] = []
-    port: Any = bench.node._metrics_port
+    port: Any = bench.node.resources.metrics_port
     port._waiting.update({number: [] for number in range(PAGES_AT_ONCE_MAX)})
     statuses.append(SimScraper(bench).get("/metrics")[0])
     port._waiting.clear()

@@ -7,7 +7,8 @@ from simulated_node import API_VERSIONS, PRODUCE, Bench, api_versions, produce
 
 from penstock.broker.storage.placements import PLACEMENTS
 from penstock.config.broker import BrokerConfig
-from penstock.node import LOADED_PER_SLICE_MAX, PenstockNode
+from penstock.node import PenstockNode
+from penstock.node.node import LOADED_PER_SLICE_MAX
 from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
 
 WAIT_MS_MAX = 100.0  # a simulated disk takes up to 8 ms for each piece of work

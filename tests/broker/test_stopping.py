@@ -8,7 +8,7 @@ from simulated_node import PRODUCE, Bench, produce, replies
 
 from penstock.broker.partitions import partition_creation
 from penstock.broker.startup.startup import SIZES
-from penstock.node import STOP_MS_MAX
+from penstock.node.shutdown import STOP_MS_MAX
 from penstock.testing.sim.world import DISK_MS_MAX, WorldDisk
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.world import DiskFailed, Done

@@ -30,13 +30,14 @@ VERBLESS_DOCSTRINGS_LEFT: dict[str, int] = {}
 
 # Words in the last column of docs/glossary.md, in names and in prose, by room.
 GLOSSARY_WORDS_LEFT = {
-    ".": 6,
+    ".": 3,
     "broker": 133,
     "bulk": 7,
     "cli": 105,
     "client": 285,
     "config": 8,
     "log": 45,
+    "node": 2,
     "observe": 6,
     "raft": 3,
     "retry": 24,

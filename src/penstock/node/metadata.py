@@ -1,0 +1,72 @@
+"""The controller of a node, over the metadata log."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.broker.metadata.quorum_controller import QuorumController, SnapshotPolicy
+from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
+from penstock.broker.metadata.storage_format import MetaProperties, controller_endpoint
+from penstock.broker.metadata.stored_log import open_stored_log
+from penstock.config.broker import BrokerConfig
+from penstock.controller.config_rules import TableRules
+from penstock.controller.settings import ControllerSettings
+from penstock.raft.quorum import QuorumSettings
+from penstock.raft.voters import QuorumVoter
+from penstock.world import Disk, DiskFailed, World
+
+
+class MetadataOf:
+    """The controller of this node, as the broker sees it."""
+
+    def __init__(self, quorum: QuorumController, cluster_id: str) -> None:
+        self._quorum = quorum
+        self.cluster_id = cluster_id
+        self.submit = quorum.submit
+        self.describe = quorum.describe
+
+    @property
+    def image(self) -> Any:
+        return self._quorum.image
+
+
+def make_metadata(
+    world: World,
+    config: BrokerConfig,
+    disk: Disk,
+    properties: MetaProperties,
+    failed: Callable[[DiskFailed], None],
+) -> QuorumController:
+    """Make the controller over the metadata log on `disk`; its `start` opens the log."""
+    return QuorumController(
+        disk,
+        world.clock,
+        world.timers,
+        world.entropy,
+        me=QuorumVoter(
+            config.node_id,
+            properties.directory_id,
+            (controller_endpoint(config, world.network),),
+        ),
+        quorum=QuorumSettings(voter_ids=tuple(each.node_id for each in config.voters)),
+        controller=ControllerSettings(
+            cluster_id=properties.cluster_id,
+            node_id=config.node_id,
+            num_partitions=config.integer("num.partitions"),
+            default_replication_factor=config.integer("default.replication.factor"),
+            delete_topic_enable=config.boolean("delete.topic.enable"),
+            min_insync_replicas=config.integer("min.insync.replicas"),
+            unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
+        ),
+        rules=TableRules(config),
+        snapshots=SnapshotPolicy(
+            bytes_between_max=config.integer("metadata.log.max.record.bytes.between.snapshots"),
+            interval_ms=config.integer("metadata.log.max.snapshot.interval.ms"),
+        ),
+        open_log=open_stored_log(
+            disk,
+            METADATA_DIRECTORY,
+            world.clock,
+            config.integer("metadata.log.segment.bytes"),
+        ),
+        failed=failed,
+    )

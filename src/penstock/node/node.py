@@ -1,0 +1,321 @@
+"""A node's phases: open, register, load, serve, stop.
+
+A start ends with a node that serves, or with StartRefused: its text has the cause and the next
+step. A stop answers parked requests, writes everything to disk, and leaves the marker of a clean
+stop.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penstock.broker.background.background_tasks import BackgroundTasks
+from penstock.broker.broker import Broker
+from penstock.broker.metadata.quorum_controller import QuorumController
+from penstock.broker.metadata.storage_format import (
+    StorageError,
+    controller_endpoint,
+    open_directories_now,
+)
+from penstock.broker.network.listener import BrokerListener
+from penstock.broker.progress import TaskProgress
+from penstock.broker.startup.startup import load_partitions
+from penstock.broker.storage.log_dir import LogDirectory
+from penstock.config.broker import BrokerConfig
+from penstock.config.listeners import Address
+from penstock.controller.controller import NewerMetadata
+from penstock.controller.delta import MetadataCorrupt
+from penstock.errors import KafkaError
+from penstock.log.missing_segments import LogCorrupted
+from penstock.node.metadata import MetadataOf, make_metadata
+from penstock.node.opening import NodeResources, StartRefused
+from penstock.node.registration import (
+    BROKER_REGISTRATION_VERSION,
+    CONTROLLER_REGISTRATION_VERSION,
+    NodeRegistration,
+    advertised_address,
+)
+from penstock.node.shutdown import NodeShutdown, note_unclean_stop
+from penstock.raft.errors import QuorumError
+from penstock.wire.messages import k62_broker_registration as k62
+from penstock.wire.messages import k63_broker_heartbeat as k63
+from penstock.world import Disk, DiskFailed, World
+
+log = logging.getLogger("penstock.node")
+
+BROKER_HEARTBEAT_VERSION = 2
+LAST_WORDS_MS = 200
+LOAD_SLICE_MS = 20  # how long logs are opened before others on the loop have a turn
+LOADED_PER_SLICE_MAX = 64
+_LOADED = object()
+
+
+class PenstockNode:
+    """One node. All methods are called on its loop, `start` before the loop runs."""
+
+    def __init__(
+        self,
+        world: World,
+        config: BrokerConfig,
+        cluster_id: str | None = None,
+        watch: Callable[[TaskProgress], None] | None = None,
+    ) -> None:
+        """Prepare a node; `watch` gets the progress of opening the logs."""
+        self.world = world
+        self._watch = watch
+        self.config = config
+        self.broker: Broker | None = None
+        self.metadata: QuorumController | None = None
+        self.cluster_id = cluster_id or ""  # of the data, once it is open
+        self.failure: str | None = None
+        self.resources = NodeResources(world, config)
+        self._background: BackgroundTasks | None = None
+        self._shutdown: NodeShutdown | None = None
+        self._on_ready: Callable[[], None] = lambda: None
+        self._on_stopped: Callable[[], None] = lambda: None
+        self._loaded = False  # every log that can be opened is
+        self._stopping = False
+        self._ended = False
+        self._broker_epoch = -1
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Return the address of the port for metrics, None without one."""
+        return self.resources.metrics_address
+
+    # -- starting
+
+    def start(self, on_ready: Callable[[], None], on_stopped: Callable[[], None]) -> None:
+        """Open everything, or raise StartRefused. `on_ready` follows on the loop."""
+        self._on_ready = on_ready
+        self._on_stopped = on_stopped
+        try:
+            self._open()
+        except (StorageError, QuorumError, MetadataCorrupt, NewerMetadata, LogCorrupted) as error:
+            self.resources.release()
+            raise StartRefused(str(error)) from error
+        except DiskFailed as error:
+            self.resources.release()
+            raise StartRefused(
+                f"{error}. Check that the directory exists, is writable by this user and has room,"
+                " or choose another one (--data DIR, or log.dirs)."
+            ) from error
+        except StartRefused:
+            self.resources.release()
+            raise
+
+    def _open(self) -> None:
+        config, world = self.config, self.world
+        self.resources.reserve_addresses()
+        self.resources.open_metrics_port(lambda: self.broker)
+        data_disks = self.resources.lock_directories()
+        disks = self.resources.disks
+        properties = open_directories_now(
+            disks,
+            node_id=config.node_id,
+            cluster_id=self.cluster_id or None,
+            sole_voter=config.sole_voter,
+            endpoint=controller_endpoint(config, world.network),
+            clock=world.clock,
+            entropy=world.entropy,
+        )
+        ids = {disk: each.directory_id for disk, each in zip(disks, properties, strict=True)}
+        self.cluster_id = properties[0].cluster_id
+        metadata = make_metadata(world, config, disks[0], properties[0], self._metadata_failed)
+        metadata.start()
+        broker = Broker(world, config, MetadataOf(metadata, self.cluster_id))
+        self.metadata, self.broker = metadata, broker
+        if self._watch is not None:
+            broker.recovery_progress.watch = self._watch
+        metadata.on_image(broker.follow)
+        broker.use_directories(self._log_directories(broker, data_disks, ids), disks[0])
+        self._listen(broker)
+        self._register(broker, metadata)
+
+    def _log_directories(
+        self, broker: Broker, disks: dict[Disk, DiskFailed | None], ids: dict[Disk, bytes]
+    ) -> list[LogDirectory]:
+        waits = self.config.durability == "fsync"
+        return [
+            LogDirectory(
+                disk,
+                # One that cannot be read is known to others by its path: see missing_partitions.py.
+                ids.get(disk) or self.world.entropy.uuid(),
+                waits_for_sync=waits,
+                holds_metadata=disk is self.resources.disks[0],
+                on_failed=self._directory_failed,
+                touch=broker.touch,
+                failed=failed,
+            )
+            for disk, failed in disks.items()
+        ]
+
+    def _listen(self, broker: Broker) -> None:
+        controllers = self.config.controller_listener_names
+        for wanted, address in zip(self.config.listeners, self.resources.addresses, strict=True):
+            listener = BrokerListener(broker, wanted.name, controller=wanted.name in controllers)
+            listener.open(address)
+            broker.listeners.append(listener)
+
+    def advertised(self, listener: BrokerListener) -> tuple[str, int]:
+        """Return host and port to which clients of this listener are sent."""
+        return advertised_address(self.config, self.world.network, listener)
+
+    def _register(self, broker: Broker, metadata: QuorumController) -> None:
+        requests = NodeRegistration(
+            self.config, self.world.network, broker, self.cluster_id, self.world.entropy.uuid()
+        )
+        controller = requests.controller_request()
+        if controller is not None:
+            metadata.submit(controller, CONTROLLER_REGISTRATION_VERSION, lambda _result: None)
+        metadata.submit(requests.broker_request(), BROKER_REGISTRATION_VERSION, self._registered)
+
+    def _registered(self, result: k62.BrokerRegistrationResponse | KafkaError) -> None:
+        """Load the partitions, once the registration is committed and the image is complete."""
+        if isinstance(result, KafkaError) or result.error_code:
+            self._give_up(f"the controller refused the registration of this node: {result}")
+            return
+        assert self.broker is not None and self.metadata is not None, "registered before opened"
+        self._broker_epoch = result.broker_epoch
+        self._load_on(load_partitions(self.broker))
+
+    def _load_on(self, loading: Iterator[None]) -> None:
+        """Open logs for one slice, then let the loop answer requests for metrics."""
+        if self._stopping:
+            return
+        clock = self.world.clock
+        until = clock.mono_ms() + LOAD_SLICE_MS
+        try:
+            for _ in range(LOADED_PER_SLICE_MAX):
+                if next(loading, _LOADED) is _LOADED:
+                    self._loaded = True
+                    self._unfence()
+                    return
+                if clock.mono_ms() >= until:
+                    break
+        except DiskFailed as error:
+            self._give_up(str(error))
+            return
+        self.world.timers.at(clock.mono_ms(), lambda: self._load_on(loading))
+
+    def _unfence(self) -> None:
+        assert self.metadata is not None, "loaded before opened"
+        heartbeat = k63.BrokerHeartbeatRequest(
+            broker_id=self.config.node_id,
+            broker_epoch=self._broker_epoch,
+            current_metadata_offset=self.metadata.image.offset,
+        )
+        self.metadata.submit(heartbeat, BROKER_HEARTBEAT_VERSION, self._unfenced)
+
+    def _unfenced(self, result: Any) -> None:
+        if isinstance(result, KafkaError):
+            self._give_up(f"the controller refused the heartbeat of this node: {result}")
+            return
+        broker = self.broker
+        assert broker is not None, "unfenced before opened"
+        self._background = BackgroundTasks(broker)
+        broker.replicas.when_settled(self._ready)
+
+    def _ready(self) -> None:
+        assert self.broker is not None, "ready before opened"
+        for listener in self.broker.listeners:
+            listener.serve()
+        self.broker.ready = True
+        if self.resources.without_metrics:
+            log.warning(
+                "%s (--set metrics.listener=127.0.0.1:PORT)", self.resources.without_metrics
+            )
+        self._on_ready()
+
+    # -- failing
+
+    def _metadata_failed(self, failure: DiskFailed) -> None:
+        self._give_up(
+            f"the metadata log failed: {failure}. Nothing that was acknowledged is lost. Repair the"
+            " disk under it and start the node again."
+        )
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        assert self.broker is not None, "a directory fails while the broker runs"
+        self.broker.cleaner.directory_failed(directory)
+        self.broker.moves.directory_failed(directory)
+        self.broker.clear_caches()
+        if directory.holds_metadata:
+            self._give_up_soon(
+                f"{directory.disk.root} has failed, and the metadata log is in it. Nothing that was"
+                " acknowledged is lost. Repair the disk under it and start the node again."
+            )
+        elif all(each.failed for each in self.broker.replicas.directories):
+            self._give_up_soon("every log directory has failed. Repair the disks and start again.")
+
+    def _give_up_soon(self, reason: str) -> None:
+        """Give up after a moment, so that waiting requests get their answers."""
+
+        def give_up() -> None:
+            if not self._stopping:
+                self._give_up(reason)
+
+        self.world.timers.at(self.world.clock.mono_ms() + LAST_WORDS_MS, give_up)
+
+    def _give_up(self, reason: str) -> None:
+        self._stopping = True
+        log.critical("%s", reason)
+        self.failure = reason
+        if self._background is not None:
+            self._background.stop()
+        if self.broker is not None:
+            self.broker.stop_coordinators()
+        self._end()
+
+    # -- stopping
+
+    def stop(self) -> None:
+        """Stop accepting, finish what is parked, write everything out; then `on_stopped`."""
+        if self._stopping:
+            return
+        self._stopping = True
+        broker = self.broker
+        if broker is None or not self._loaded:
+            # No client was served yet, and the next start opens the logs like this one.
+            if broker is not None:
+                broker.stop_coordinators()
+            self._end()
+            return
+        broker.stopping = True
+        if self._background is not None:
+            self._background.stop()
+        self._shutdown = NodeShutdown(self.world, broker, self._broker_epoch, self._shut_down)
+        self._shutdown.begin()
+
+    def _shut_down(self, failure: str | None) -> None:
+        self.failure = failure or self.failure
+        self._end()
+
+    def kill(self) -> None:
+        """Stop at once, as if the process had been killed, without a write or an answer."""
+        self._stopping = True
+        if self._background is not None:
+            self._background.stop()
+        if self.broker is not None:
+            self.broker.stop_coordinators()
+        self.resources.release()
+        self._on_stopped()
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        if self._shutdown is not None:
+            self._shutdown.cancel()
+        if self.metadata is not None:
+            try:
+                self.metadata.stop()
+            except DiskFailed as failure:
+                if self.failure is None:  # else the same reason is known
+                    self.failure = note_unclean_stop(self.resources.disks[0], failure)
+            self.metadata = None
+        if self.broker is not None:
+            for listener in self.broker.listeners:
+                listener.close_all()
+        self.resources.release()
+        self._on_stopped()
