@@ -13,6 +13,7 @@ from penstock.broker.metadata.stored_log import open_stored_log
 from penstock.controller.settings import ControllerSettings
 from penstock.errors import KafkaError
 from penstock.raft.quorum import QuorumSettings
+from penstock.raft.replica import ReplicaSettings
 from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.testing.sim.disk import SimDisk
 from penstock.wire.messages import k19_create_topics as k19
@@ -74,6 +75,13 @@ class Cancelled:
         self.ticking.timers = [each for each in self.ticking.timers if each[1] is not self.call]
 
 
+class NoTransport:
+    """A transport of a node without others."""
+
+    def send(self, *request: object) -> None:
+        raise AssertionError(f"the only voter sends nothing: {request}")
+
+
 class MetadataWorld:
     """One node's metadata quorum, restarted and crashed at will."""
 
@@ -83,13 +91,12 @@ class MetadataWorld:
         *,
         seed: int = 0,
         snapshots: SnapshotPolicy | None = None,
-        voter_ids: tuple[int, ...] = (),
     ) -> None:
         self.disk = disk if disk is not None else SimDisk(seed)
         self.time = Ticking(seed)
         self.snapshots = snapshots or SnapshotPolicy()
         self.failures: list[DiskFailed] = []
-        self.voter_ids = voter_ids
+        self.problems: list[str] = []
         self.meta: MetaProperties
         self.metadata: QuorumController
         self.start()
@@ -110,12 +117,14 @@ class MetadataWorld:
             self.time,
             self.time,
             me=QuorumVoter(1, self.meta.directory_id, (ENDPOINT,)),
-            quorum=QuorumSettings(voter_ids=self.voter_ids),
+            quorum=QuorumSettings(ReplicaSettings(cluster_id=self.meta.cluster_id)),
+            transport=NoTransport(),
             controller=ControllerSettings(cluster_id=self.meta.cluster_id, node_id=1),
             rules=FewRules(),
             snapshots=self.snapshots,
             open_log=open_stored_log(self.disk, METADATA_DIRECTORY, self.time),
             failed=self.failures.append,
+            unreadable=self.problems.append,
         )
         self.metadata.start()
 

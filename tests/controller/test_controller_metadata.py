@@ -294,7 +294,7 @@ def test_the_quorum_describes_itself() -> None:
             for name in ("__cluster_metadata", "other")
         ]
     )
-    reply = describe_quorum(request, world.metadata.describe(), 5)
+    reply = describe_quorum(request, world.metadata.describe())
     own, other = (topic.partitions[0] for topic in reply.topics)
     assert (own.leader_id, own.leader_epoch, own.error_code) == (1, 1, 0)
     assert own.current_voters[0].replica_directory_id == world.meta.directory_id

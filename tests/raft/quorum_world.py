@@ -13,6 +13,7 @@ from penstock.broker.metadata.snapshot_files import (
 )
 from penstock.broker.metadata.stored_log import open_stored_log
 from penstock.raft.quorum import Quorum, QuorumSettings
+from penstock.raft.replica import ReplicaSettings
 from penstock.raft.snapshot import (
     MetadataSnapshotId,
     snapshot_batches,
@@ -82,16 +83,24 @@ def snapshot(
     return path
 
 
-def make(
-    disk: SimDisk, me: QuorumVoter = ME, voter_ids: tuple[int, ...] = ()
-) -> tuple[Quorum, Watching, list[DiskFailed]]:
+class NoTransport:
+    """A transport of a node without others."""
+
+    def send(self, *request: object) -> None:
+        raise AssertionError(f"the only voter sends nothing: {request}")
+
+
+def make(disk: SimDisk, me: QuorumVoter = ME) -> tuple[Quorum, Watching, list[DiskFailed]]:
     """Return a quorum that has not started, its follower, and the failures it reports."""
     failures: list[DiskFailed] = []
     quorum = Quorum(
         DiskQuorumFiles(disk, Still(), open_stored_log(disk, METADATA_DIRECTORY, Still())),
         Still(),
+        Still(),
         me,
-        QuorumSettings(voter_ids=voter_ids),
+        QuorumSettings(ReplicaSettings(cluster_id="")),
+        NoTransport(),
+        lambda _limit: 0,
         encode=bytes,
         decode=lambda data: data,
         failed=failures.append,

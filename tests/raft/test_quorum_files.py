@@ -158,18 +158,16 @@ def test_a_failed_sync_ends_leadership() -> None:
         quorum.append([b"x"])
 
 
-def test_a_larger_quorum_is_not_served_yet() -> None:
+def test_a_sole_node_is_refused_a_log_of_several_voters() -> None:
     disk = SimDisk(1)
-    with pytest.raises(NotServedYet, match="not served yet"):
-        make(disk, voter_ids=(1, 2, 3))[0].start()
     snapshot(disk, voters=(ME, QuorumVoter(2, b"e" * 16)))
-    with pytest.raises(NotServedYet, match="names 2 voters"):
+    with pytest.raises(NotAVoter, match=r"controller\.quorum\.bootstrap\.servers"):
         make(disk)[0].start()
 
 
 def test_static_voters_need_no_record_of_them() -> None:
     disk = SimDisk(1)
-    quorum, _, _ = make(disk, voter_ids=(1,))
+    quorum, _, _ = make(disk)
     quorum.start()
     assert quorum.describe().kraft_version == 0
     assert json.loads(disk.files()[PATH])["data_version"] == 0
@@ -264,5 +262,5 @@ def test_a_snapshot_with_a_flipped_bit_is_not_a_snapshot() -> None:
 def test_the_stored_log_is_what_the_quorum_needs() -> None:
     disk = SimDisk(1)
     disk.make_directory(METADATA_DIRECTORY)
-    log: MetadataLog = open_stored_log(disk, METADATA_DIRECTORY, Still())(0)
+    log: MetadataLog = open_stored_log(disk, METADATA_DIRECTORY, Still())(None)
     assert (log.start_offset, log.end_offset, log.read_now(0, 100)) == (0, 0, b"")

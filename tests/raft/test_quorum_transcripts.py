@@ -112,9 +112,7 @@ class Play:
             ME.directory_id,
             (VoterEndpoint("CONTROLLER", host, 9093),),
         )
-        configured = command.options.get("voters", "")
-        voter_ids = tuple(int(each) for each in configured.split(",") if each)
-        quorum, self.watching, self.failures = make(self.disk, me, voter_ids)
+        quorum, self.watching, self.failures = make(self.disk, me)
         quorum.start()
         self.quorum = quorum
         return self.describe(command)

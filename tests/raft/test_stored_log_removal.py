@@ -15,7 +15,7 @@ def test_nothing_of_a_segment_that_a_snapshot_covers_is_left() -> None:
     disk = SimDisk()
     disk.make_directory(DIRECTORY)
     clock = SimWorld(Simulation(1)).clock
-    stored = StoredLog(disk, DIRECTORY, LogConfig(segment_bytes=500), clock, 0)
+    stored = StoredLog(disk, DIRECTORY, LogConfig(segment_bytes=500), clock, None)
     for offset in range(20):
         record = Record(offset, 0, None, b"x" * 100)
         stored.append(build_batch([record], base_offset=offset, leader_epoch=1))
@@ -29,7 +29,7 @@ def test_nothing_of_a_segment_that_a_snapshot_covers_is_left() -> None:
 def test_a_flush_overtaken_by_the_removal_of_old_segments_succeeds() -> None:
     disk = SimDisk()
     disk.make_directory(DIRECTORY)
-    stored = StoredLog(disk, DIRECTORY, LogConfig(), SimWorld(Simulation(1)).clock, 0)
+    stored = StoredLog(disk, DIRECTORY, LogConfig(), SimWorld(Simulation(1)).clock, None)
     stored.append(build_batch([Record(0, 0, None, b"x")], base_offset=0, leader_epoch=1))
     stored.delete_before(1)
     first = segment_file(DIRECTORY, 0, LOG)

@@ -95,22 +95,28 @@ class Controller:
         rules: ConfigRules,
         bootstrap: Sequence[Any],
         on_update: Callable[[ImageUpdate], None],
+        image: Image | None = None,
     ) -> None:
         self._settings = settings
         self._rules = rules
         self._bootstrap = bootstrap
         self._on_update = on_update
-        self._next_offset = 0
-        self._records_seen = False
+        self.image = image or Image()
+        self._next_offset = self.image.offset + 1
+        self._records_seen = image is not None and image.offset >= 0
         self._in_transaction = False
         self._loading = True
-        self._last_batch = (-1, -1, 0)  # offset, epoch, time
-        self.image = Image()
+        known = self.image
+        self._last_batch = (known.offset, known.epoch, known.timestamp_ms)
         self._builder = ImageBuilder(self.image)
 
     @property
     def metadata_version(self) -> int:
         return self.image.metadata_version
+
+    def follow(self) -> None:
+        """Give out an image for each batch from now on, as a standby."""
+        self._loading = False
 
     # Records
 
@@ -157,11 +163,11 @@ class Controller:
     def loaded(self, _now_ms: int) -> Outcome:
         """Activate the controller: write the first records of an empty log, abort an open
         transaction."""
-        self._loading = False
+        has_followed, self._loading = not self._loading, False
         records: list[Any] = []
         if self._in_transaction:
             records.append(AbortTransactionRecord(reason="Controller failover"))
-        else:
+        elif not has_followed:
             delta = self._fold()
             self._on_update(ImageUpdate(self.image, delta))
         if not self._records_seen or (self._in_transaction and not self.image.features):

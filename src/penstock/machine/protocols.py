@@ -70,7 +70,11 @@ class MachineBatch(Protocol[Record_co]):
     @property
     def records(self) -> Sequence[Record_co]: ...
     @property
-    def end_offset(self) -> int: ...
+    def end_offset(self) -> int:
+        """Return the offset behind the last record; negative if the batch goes on in the next
+        slice."""
+        ...
+
     @property
     def epoch(self) -> int: ...
     @property
@@ -80,8 +84,9 @@ class MachineBatch(Protocol[Record_co]):
 class LogReader(Protocol[Record_co]):
     """Reads all batches that a machine has to replay, in slices."""
 
-    def next_slice(self) -> Sequence[MachineBatch[Record_co]]:
-        """Return the next few batches, none at the end.
+    def next_slice(self) -> Sequence[MachineBatch[Record_co]] | None:
+        """Return the next few batches, none at the end; None if a snapshot has replaced the rest,
+        and a new reader is needed.
 
         After Cold, warm the range and ask again. After LogUnreadable, give the log up.
         """
@@ -128,3 +133,17 @@ class ReplicatedLog(Protocol[Record]):
     def read(self) -> LogReader[Record]: ...
 
     def follow(self, follower: LogFollower) -> None: ...
+
+
+class FollowedLog(Protocol[Record_co]):
+    """A log whose committed batches a standby follows while another node leads."""
+
+    @property
+    def start_offset(self) -> int:
+        """Return the first offset in the log; a snapshot holds what came before."""
+        ...
+
+    def read_committed(self, offset: int) -> LogReader[Record_co]:
+        """Return a reader of what is committed from `offset` on; below the start of the log the
+        snapshot comes first."""
+        ...

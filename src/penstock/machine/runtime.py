@@ -4,7 +4,8 @@ A record is replayed right after its append, so the next event sees it. A reply 
 records that the machine had seen by then are committed. Replies leave in the order of their
 decisions. A request is answered at once, or parked under a ticket until the machine answers it.
 After a lost leadership or a failed disk the machine is dropped. When this node leads again, the
-machine is rebuilt from the log.
+machine is rebuilt from the log. A machine with a standby follows the committed batches of another
+leader instead, and is active as soon as it has replayed the log of its own leadership.
 
 An exception that is no KafkaError costs its subject alone. The request gets UNKNOWN_SERVER_ERROR.
 The machine brings the subject back to its records or sets it aside, and the log names it once.
@@ -15,11 +16,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from penstock.effects import CancelTimer, Failure, Outcome, SetTimer, Ticket, TicketAnswer
 from penstock.errors import KafkaError, KafkaStorageError, UnknownServerError
 from penstock.machine.protocols import (
+    FollowedLog,
     LogReader,
     LogUnreadable,
     Machine,
@@ -50,6 +52,7 @@ SUBJECTS_LOGGED_MAX = 100
 
 class RuntimeState(Enum):
     INACTIVE = auto()
+    FOLLOWING = auto()  # replays what another leader has committed
     LOADING = auto()
     ACTIVE = auto()
 
@@ -89,13 +92,23 @@ class _Large:
         return self.position == len(self.outcome.records)
 
 
+class Standby(NamedTuple, Generic[M]):
+    """A way to follow another leader. `resume` returns a machine that holds all that is published,
+    and the offset behind it; `restart` returns one without state, for a snapshot."""
+
+    log: FollowedLog[MachineRecord]
+    resume: Callable[[], tuple[M, int]]
+    restart: Callable[[], M]
+
+
 class Runtime(Generic[M]):
     """One machine, one log.
 
     `make` returns a machine without state. `before_release` gets every commit before the replies
     that waited for it leave. `send` performs what a machine sends. `unreadable` gets the problem of
     a log that cannot be loaded; without it the problem is raised. `begin` begins a batch that is
-    encoded in pieces, and later events wait for its end.
+    encoded in pieces, and later events wait for its end. With a `standby` the machine follows the
+    log while another node leads.
     """
 
     def __init__(
@@ -112,6 +125,7 @@ class Runtime(Generic[M]):
         send: Callable[[Any], None] | None = None,
         unreadable: Callable[[LogUnreadable], None] | None = None,
         begin: Callable[[], MachineBatchWriter] | None = None,
+        standby: "Standby[M] | None" = None,
         parked_max: int = PARKED_MAX,
     ) -> None:
         self._make = make
@@ -125,6 +139,10 @@ class Runtime(Generic[M]):
         self._send = send
         self._unreadable = unreadable
         self._begin = begin
+        self._standby = standby
+        self._active_at: int | None = None  # a follower becomes active when it has seen this offset
+        self._committed: LogReader[MachineRecord] | None = None
+        self._follow_due = False
         self._large: _Large | None = None
         self._behind: deque[tuple[Event, ReplyCallback | None]] = (
             deque()
@@ -158,7 +176,7 @@ class Runtime(Generic[M]):
         """Let the machine handle an event; `done` gets its reply or a KafkaError, exactly once."""
         if self._state is not RuntimeState.ACTIVE:
             if done is not None:
-                is_loading = self._state is RuntimeState.LOADING
+                is_loading = self._state is RuntimeState.LOADING or self._active_at is not None
                 done(self._while_loading() if is_loading else self._when_lost())
             return
         if done is not None and len(self._parked) + len(self._behind) >= self._parked_max:
@@ -206,6 +224,8 @@ class Runtime(Generic[M]):
                 return
             except DiskFailed as failure:
                 self._drop(KafkaStorageError(str(failure)))
+                return
+            if term != self._term:  # the append has shown that this node no longer leads
                 return
         else:
             self._replay(large.some())
@@ -284,6 +304,7 @@ class Runtime(Generic[M]):
 
     def _perform(self, outcome: Outcome, done: ReplyCallback | None) -> None:
         if outcome.records:
+            term = self._term
             try:
                 batch = self._writable(outcome.records, lambda: self._log.append(outcome.records))
             except KafkaError as error:
@@ -299,6 +320,10 @@ class Runtime(Generic[M]):
                 self._drop(KafkaStorageError(str(failure)))
                 return
             else:
+                if term != self._term:  # the append has shown that this node no longer leads
+                    if done is not None:
+                        self._tell(done, self._when_lost())
+                    return
                 self._replay(outcome.records)
                 self._replayed(batch)
         for each in outcome.failures:
@@ -395,19 +420,95 @@ class Runtime(Generic[M]):
     # The log below
 
     def committed(self, offset: int) -> None:
+        if self._state is RuntimeState.FOLLOWING:
+            self._follow_soon()
+            return
         if self._before_release is not None:
             self._before_release(offset)
         self._release()
 
     def lost(self) -> None:
         """Drop the machine, and answer all requests that wait: this node no longer leads."""
+        self._active_at = None
+        if self._state is RuntimeState.FOLLOWING:
+            return
         if self._state is not RuntimeState.INACTIVE:
             self._drop(self._when_lost())
+            if self._standby is not None:
+                self.follow_committed()
 
     def gained(self) -> None:
-        """Load in slices, one per turn of the loop: this node leads."""
+        """Load in slices, one per turn of the loop: this node leads. A follower goes on to the end
+        of the log, whose last batch begins the leadership."""
+        if self._state is RuntimeState.FOLLOWING:
+            self._active_at = self._log.end_offset
+            self._follow_soon()
+            return
         self._begin_loading()
         self._load_later(self._term)
+
+    def follow_committed(self) -> None:
+        """Replay what is committed, in slices, while another node leads."""
+        assert self._standby is not None, "only a machine with a standby follows"
+        self._state = RuntimeState.FOLLOWING
+        self._term += 1
+        self._machine, self._seen = self._standby.resume()
+        self._committed = None
+        self._follow_soon()
+
+    def _follow_soon(self) -> None:
+        if not self._follow_due:
+            self._follow_due = True
+            term = self._term
+            self._timers.soon(lambda: self._follow(term))
+
+    def _follow(self, term: int) -> None:
+        self._follow_due = False
+        if self._state is not RuntimeState.FOLLOWING or self._standby is None:
+            return
+        if term != self._term:
+            self._follow_soon()  # the runtime follows again, with another machine
+            return
+        try:
+            more = self._follow_slice(self._standby)
+        except Cold as cold:
+            cold.file.warm(cold.position, cold.size, lambda failure: self._warmed(term, failure))
+            return
+        except Exception as problem:
+            if self._unreadable is None:
+                raise
+            log.debug("following failed", exc_info=problem)
+            self._drop(self._when_lost())
+            self._unreadable(_as_unreadable(problem))
+            return
+        if self._before_release is not None:
+            self._before_release(self._log.committed_offset)
+        if more:
+            self._follow_soon()
+        elif self._active_at is not None and self._seen >= self._active_at:
+            self._active_at = self._committed = None
+            self._activate()
+
+    def _warmed(self, term: int, failure: DiskFailed | None) -> None:
+        if term != self._term:
+            return
+        if failure is not None:
+            self._drop(KafkaStorageError(str(failure)))
+        else:
+            self._follow_soon()
+
+    def _follow_slice(self, standby: Standby[M]) -> bool:
+        """Replay some committed batches; return whether there may be more."""
+        if self._committed is None:
+            if self._seen < standby.log.start_offset:
+                self._machine, self._seen = standby.restart(), 0
+            self._committed = standby.log.read_committed(self._seen)
+        batches = self._committed.next_slice()
+        if batches is None:
+            self._committed = None
+            return True
+        self._replay_all(batches)
+        return bool(batches)
 
     def gained_now(self) -> None:
         """Load as `gained` does, and wait for the end. For start only."""
@@ -430,8 +531,9 @@ class Runtime(Generic[M]):
 
     def _forget(self) -> tuple[list[ReplyCallback], deque[_Parked], dict[Ticket, ReplyCallback]]:
         self._state = RuntimeState.INACTIVE
+        self._active_at = None
         self._term += 1
-        self._reader = None
+        self._reader = self._committed = None
         self._machine = self._make()
         self._seen = 0
         for timer in self._set_timers.values():
@@ -498,18 +600,26 @@ class Runtime(Generic[M]):
     def _load_slice(self) -> None:
         assert self._reader is not None, "a load has a reader from its first slice to its last"
         batches = self._reader.next_slice()
-        for batch in batches:
-            self._replay(batch.records)
-            self._replayed(batch)
+        assert batches is not None, "no snapshot replaces the log under its leader"
+        self._replay_all(batches)
         if not batches:
             self._reader = None
-            self._state = RuntimeState.ACTIVE
-            outcome = self._machine.loaded(self._clock.wall_ms())
-            if outcome.records:
-                # Apart: if the log rejects them, the timers are set all the same.
-                self._perform(Outcome(outcome.records, volatile=outcome.volatile), None)
-            if self._state is RuntimeState.ACTIVE:
-                self._perform(replace(outcome, records=()), None)
+            self._activate()
+
+    def _replay_all(self, batches: Sequence[MachineBatch]) -> None:
+        for batch in batches:
+            self._replay(batch.records)
+            if batch.end_offset >= 0:  # else the batch goes on in the next slice
+                self._replayed(batch)
+
+    def _activate(self) -> None:
+        self._state = RuntimeState.ACTIVE
+        outcome = self._machine.loaded(self._clock.wall_ms())
+        if outcome.records:
+            # Apart: if the log rejects them, the timers are set all the same.
+            self._perform(Outcome(outcome.records, volatile=outcome.volatile), None)
+        if self._state is RuntimeState.ACTIVE:
+            self._perform(replace(outcome, records=()), None)
 
 
 def _as_unreadable(problem: Exception) -> LogUnreadable:

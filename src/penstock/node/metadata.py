@@ -10,8 +10,11 @@ from penstock.broker.metadata.stored_log import open_stored_log
 from penstock.config.broker import BrokerConfig
 from penstock.controller.config_rules import TableRules
 from penstock.controller.settings import ControllerSettings
+from penstock.model import ZERO_ID
+from penstock.raft.protocols import QuorumTransport
 from penstock.raft.quorum import QuorumSettings
-from penstock.raft.voters import QuorumVoter
+from penstock.raft.replica import ReplicaSettings
+from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.world import Disk, DiskFailed, World
 
 
@@ -34,7 +37,9 @@ def make_metadata(
     config: BrokerConfig,
     disk: Disk,
     properties: MetaProperties,
+    transport: QuorumTransport,
     failed: Callable[[DiskFailed], None],
+    unreadable: Callable[[str], None],
 ) -> QuorumController:
     """Make the controller over the metadata log on `disk`; its `start` opens the log."""
     return QuorumController(
@@ -47,7 +52,8 @@ def make_metadata(
             properties.directory_id,
             (controller_endpoint(config, world.network),),
         ),
-        quorum=QuorumSettings(voter_ids=tuple(each.node_id for each in config.voters)),
+        quorum=_quorum_settings(config, properties),
+        transport=transport,
         controller=ControllerSettings(
             cluster_id=properties.cluster_id,
             node_id=config.node_id,
@@ -69,4 +75,30 @@ def make_metadata(
             config.integer("metadata.log.segment.bytes"),
         ),
         failed=failed,
+        unreadable=unreadable,
+    )
+
+
+def _quorum_settings(config: BrokerConfig, properties: MetaProperties) -> QuorumSettings:
+    listener = config.controller_listener_names[0] if config.controller_listener_names else ""
+    return QuorumSettings(
+        ReplicaSettings(
+            cluster_id=properties.cluster_id,
+            bootstrap_ids=tuple(-2 - index for index, _ in enumerate(config.bootstrap_controllers)),
+            may_become_voter=config.is_controller,
+            election_timeout_ms=config.integer("controller.quorum.election.timeout.ms"),
+            fetch_timeout_ms=config.integer("controller.quorum.fetch.timeout.ms"),
+            election_backoff_ms_max=config.integer("controller.quorum.election.backoff.max.ms"),
+            request_timeout_ms=config.integer("controller.quorum.request.timeout.ms"),
+            retry_backoff_ms=config.integer("controller.quorum.retry.backoff.ms"),
+        ),
+        voters=tuple(
+            QuorumVoter(
+                voter.node_id,
+                ZERO_ID,
+                (VoterEndpoint(listener, voter.address.host, voter.address.port),),
+            )
+            for voter in config.voters
+        ),
+        is_sole=config.sole_voter,
     )

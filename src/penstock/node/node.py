@@ -43,6 +43,12 @@ from penstock.world import Disk, DiskFailed, World
 
 log = logging.getLogger("penstock.node")
 
+
+class NoTransport:
+    def send(self, *request: Any) -> None:
+        raise AssertionError
+
+
 BROKER_HEARTBEAT_VERSION = 2
 LAST_WORDS_MS = 200
 LOAD_SLICE_MS = 20  # how long logs are opened before others on the loop have a turn
@@ -121,7 +127,15 @@ class PenstockNode:
         )
         ids = {disk: each.directory_id for disk, each in zip(disks, properties, strict=True)}
         self.cluster_id = properties[0].cluster_id
-        metadata = make_metadata(world, config, disks[0], properties[0], self._metadata_failed)
+        metadata = make_metadata(
+            world,
+            config,
+            disks[0],
+            properties[0],
+            NoTransport(),
+            self._metadata_failed,
+            self._give_up,
+        )
         metadata.start()
         broker = Broker(world, config, MetadataOf(metadata, self.cluster_id))
         self.metadata, self.broker = metadata, broker
@@ -298,6 +312,8 @@ class PenstockNode:
             self._background.stop()
         if self.broker is not None:
             self.broker.stop_coordinators()
+        if self.metadata is not None:
+            self.metadata.kill()
         self.resources.release()
         self._on_stopped()
 

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from penstock.wire.batch import seal_batch, write_record
 
+PART_OF_BATCH = -1  # the end offset of records whose batch goes on
+
 
 class LogBatch(NamedTuple):
     """Records that were written together; control records stay inside the quorum."""

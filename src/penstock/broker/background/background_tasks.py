@@ -130,7 +130,7 @@ class BackgroundTasks:
                 self._check_files(directory, iter(ordered), closed=False)
 
     def _metadata_changed(self) -> None:
-        durable = self._broker.metadata.describe().high_watermark
+        durable = self._broker.metadata.describe().durable_offset
         if durable == self._durable_metadata:
             return
         self._durable_metadata = durable

@@ -19,4 +19,4 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", _request: ClientRequest, message: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    return describe_quorum(message, broker.metadata.describe(), broker.world.clock.wall_ms())
+    return describe_quorum(message, broker.metadata.describe())

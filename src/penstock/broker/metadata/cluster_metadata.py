@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from penstock.controller.image import Image
-from penstock.raft.quorum import QuorumView
+from penstock.raft.description import QuorumView
 
 
 class Metadata(Protocol):

@@ -1,6 +1,7 @@
-"""The controller of a node on its quorum: start, submit requests, follow the image, stop.
+"""The metadata of a node on its quorum: the image, the controller, and the way to the active one.
 
-Joins the quorum's log, the runtime and the controller. Listeners get an image when its records are
+Joins the quorum's log, the runtime and the controller. Every node follows the committed log; the
+leader of the quorum is the active controller. Listeners get an image when its records are
 committed, before the parked replies leave.
 """
 
@@ -14,13 +15,16 @@ from penstock.broker.metadata.storage_format import read_bootstrap
 from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.delta import Delta
 from penstock.controller.image import Image
+from penstock.controller.image_difference import difference_of
 from penstock.controller.image_records import image_records
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.errors import CoordinatorLoadInProgress, NotController, ThrottlingQuotaExceeded
-from penstock.machine.runtime import ReplyCallback, Runtime
-from penstock.raft.protocols import MetadataLog
-from penstock.raft.quorum import Quorum, QuorumSettings, QuorumView
+from penstock.machine.runtime import ReplyCallback, Runtime, RuntimeState, Standby
+from penstock.raft.description import QuorumView
+from penstock.raft.protocols import MetadataLog, QuorumTransport
+from penstock.raft.quorum import Quorum, QuorumSettings
+from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voters import QuorumVoter
 from penstock.world import Clock, Disk, DiskFailed, Entropy, Timer, Timers
@@ -40,6 +44,8 @@ class SnapshotPolicy:
 
 
 class QuorumController:
+    """`failed` gets the failure of the disk, `unreadable` the text of a log that cannot be read."""
+
     def __init__(
         self,
         disk: Disk,
@@ -49,11 +55,13 @@ class QuorumController:
         *,
         me: QuorumVoter,
         quorum: QuorumSettings,
+        transport: QuorumTransport,
         controller: ControllerSettings,
         rules: ConfigRules,
         snapshots: SnapshotPolicy,
-        open_log: Callable[[int], MetadataLog],
+        open_log: Callable[[MetadataSnapshotId | None], MetadataLog],
         failed: Callable[[DiskFailed], None],
+        unreadable: Callable[[str], None],
     ) -> None:
         self._disk = disk
         self._clock = clock
@@ -65,13 +73,17 @@ class QuorumController:
         self._bootstrap: list[Any] = []
         self._image = Image()
         self._waiting: deque[ImageUpdate] = deque()  # made of records that are not committed yet
+        self._replaces_image = False  # the next update comes from a snapshot
         self._listeners: list[ImageListener] = []
         self._snapshot_timer: Timer | None = None
         self._quorum = Quorum(
             DiskQuorumFiles(disk, timers, open_log),
             clock,
+            timers,
             me,
             quorum,
+            transport,
+            lambda limit: entropy.random_ms(0, limit - 1),
             encode=lambda record: encode_record(record, self._runtime.machine.metadata_version),
             decode=decode_record,
             failed=failed,
@@ -82,26 +94,57 @@ class QuorumController:
             clock,
             timers,
             while_loading=CoordinatorLoadInProgress,
-            when_lost=lambda: NotController("The controller is stopping or its disk has failed."),
+            when_lost=lambda: NotController("This node is not the active controller."),
             when_full=lambda: ThrottlingQuotaExceeded("Too many changes wait for the disk."),
             before_release=self._publish,
+            unreadable=lambda problem: unreadable(str(problem)),
             begin=self._quorum.begin,
+            standby=Standby(self._quorum, self._resume, self._restart),
             parked_max=CHANGES_IN_FLIGHT_MAX,
         )
 
     def _make_controller(self) -> Controller:
+        """Return a controller without state: records of a whole log or snapshot follow."""
         self._waiting = deque()
+        self._replaces_image = True
         return Controller(self._settings, self._rules, self._bootstrap, self._stepped)
+
+    def _resume(self) -> tuple[Controller, int]:
+        """Return a standby with the published image; committed records follow."""
+        self._waiting = deque()
+        self._replaces_image = False
+        image = self._image
+        standby = Controller(self._settings, self._rules, self._bootstrap, self._stepped, image)
+        standby.follow()
+        return standby, image.offset + 1
+
+    def _restart(self) -> Controller:
+        """Return a standby without state: the records of a snapshot follow."""
+        standby = self._make_controller()
+        standby.follow()
+        return standby
 
     # Life
 
     def start(self) -> None:
-        """Load snapshot and log, take an epoch, lead. Waits for the disk, but not for the last
-        sync."""
+        """Load snapshot and log, and take part in the quorum. Waits for the disk. The only voter
+        leads at once; others follow what is committed, on the loop."""
         self._bootstrap = read_bootstrap(self._disk)
         self._quorum.start()
-        self._runtime.gained_now()
+        if self._quorum.is_only_voter:
+            self._runtime.gained_now()
+        else:
+            self._runtime.follow_committed()
         self._schedule_snapshot()
+
+    def shut_down(self) -> None:
+        """Hand the leadership over: the node is about to stop."""
+        self._quorum.shut_down()
+
+    @property
+    def may_stop(self) -> bool:
+        """Return whether no other node waits for this one's leadership."""
+        return self._quorum.may_stop
 
     def stop(self) -> None:
         """Answer all parked requests with an error; every answered change is on disk already."""
@@ -109,13 +152,35 @@ class QuorumController:
             self._snapshot_timer.cancel()
             self._snapshot_timer = None
         self._quorum.stop()
+        self._runtime.stop()
+
+    def kill(self) -> None:
+        """Stop at once without a write or an answer."""
+        if self._snapshot_timer is not None:
+            self._snapshot_timer.cancel()
+        self._quorum.kill()
+        self._runtime.stop()
 
     # Requests
 
+    @property
+    def is_active(self) -> bool:
+        """Return whether this node is the active controller."""
+        return self._runtime.state is RuntimeState.ACTIVE
+
+    @property
+    def active_controller(self) -> tuple[int, int]:
+        """Return the leader of the quorum, or -1, and its epoch."""
+        return self._quorum.leader_id, self._quorum.epoch
+
     def submit(self, message: Any, version: int, done: ReplyCallback) -> None:
-        """Submit a request; `done` gets the response or a KafkaError, once its records are
-        committed."""
+        """Submit a request to the controller of this node; `done` gets the response or a
+        KafkaError, once its records are committed."""
         self._runtime.submit(ControllerRequest(message, version, self._entropy.uuid()), done)
+
+    def receive(self, request: QuorumRequest, reply: Callable[[QuorumResponse], None]) -> None:
+        """Give a request of another node to the quorum."""
+        self._quorum.receive(request, reply)
 
     # The image
 
@@ -129,6 +194,9 @@ class QuorumController:
         self._listeners.append(listener)
 
     def _stepped(self, step: ImageUpdate) -> None:
+        if self._replaces_image:
+            self._replaces_image = False
+            step = ImageUpdate(step.image, difference_of(self._image, step.image))
         self._waiting.append(step)
 
     def _publish(self, committed_offset: int) -> None:
@@ -156,7 +224,8 @@ class QuorumController:
         image = self._image
         newest = self._quorum.snapshot_id
         end_offset = image.offset + 1
-        if self._quorum.writing_snapshot or (newest and newest.end_offset >= end_offset):
+        is_new = image.offset >= 0 and (newest is None or newest.end_offset < end_offset)
+        if self._quorum.writing_snapshot or not is_new:
             return False
         version = image.metadata_version
         values = (encode_record(record, version) for record in image_records(image))

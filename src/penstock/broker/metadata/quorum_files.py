@@ -6,6 +6,7 @@ Satisfies raft.protocols.QuorumFiles. Methods that end in `_now` wait for the di
 from collections.abc import Callable, Iterator
 
 from penstock.broker.metadata.snapshot_files import (
+    PART_SUFFIX,
     SnapshotFileWriter,
     list_snapshots,
     read_snapshot,
@@ -14,10 +15,11 @@ from penstock.broker.metadata.snapshot_files import (
 from penstock.log.checkpoints import read_whole
 from penstock.raft.errors import QuorumFilesCorrupt
 from penstock.raft.log_view import StoredSnapshot
-from penstock.raft.protocols import MetadataLog
+from penstock.raft.protocols import InstallDone, MetadataLog
 from penstock.raft.quorum_state import QuorumState, format_quorum_state, parse_quorum_state
 from penstock.raft.snapshot import MetadataSnapshotId, Snapshot
-from penstock.world import Disk, Done, Timers
+from penstock.wire.primitives import Buffer
+from penstock.world import Disk, DiskFailed, Done, Timers
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 QUORUM_STATE = "quorum-state"
@@ -25,14 +27,13 @@ SNAPSHOTS_KEPT = 2  # the newest, and one to fall back to
 
 
 class DiskQuorumFiles:
-    """The directory of the metadata partition. `open_log` gets the offset up to which a snapshot
-    covers everything; a log that ends before that offset starts again there."""
+    """The directory of the metadata partition. `open_log` gets the newest whole snapshot."""
 
     def __init__(
         self,
         disk: Disk,
         timers: Timers,
-        open_log: Callable[[int], MetadataLog],
+        open_log: Callable[[MetadataSnapshotId | None], MetadataLog],
         directory: str = METADATA_DIRECTORY,
     ) -> None:
         self._disk = disk
@@ -76,6 +77,62 @@ class DiskQuorumFiles:
         path = self._path_of(snapshot_id)
         return SnapshotFileWriter(self._disk, path, batches, soon=self._timers.soon, done=done)
 
+    # -- downloads
+
+    def read_slice(self, snapshot_id: MetadataSnapshotId, position: int, size_max: int) -> bytes:
+        file = self._disk.open(self._path_of(snapshot_id))
+        try:
+            return file.read(position, min(size_max, file.size - position))
+        finally:
+            file.close()
+
+    def store_slice(self, snapshot_id: MetadataSnapshotId, position: int, data: Buffer) -> None:
+        path = self._path_of(snapshot_id) + PART_SUFFIX
+        if position == 0 and self._disk.exists(path):
+            self._disk.remove_now(path)
+        file = self._disk.open(path, create=True)
+        try:
+            file.append([data])
+        finally:
+            file.close()
+
+    def drop_download(self, snapshot_id: MetadataSnapshotId) -> None:
+        # A part that cannot be removed is removed by the next start.
+        self._disk.remove(self._path_of(snapshot_id) + PART_SUFFIX, lambda _failure: None)
+
+    def install(self, snapshot_id: MetadataSnapshotId, done: InstallDone) -> None:
+        path = self._path_of(snapshot_id)
+        part = path + PART_SUFFIX
+        found: list[Snapshot] = []
+        rejections: list[QuorumFilesCorrupt] = []
+
+        def check() -> None:
+            try:
+                found.append(read_snapshot(self._disk, part, snapshot_id))
+            except QuorumFilesCorrupt as rejection:
+                rejections.append(rejection)
+                self._disk.remove_now(part)
+                return
+            file = self._disk.open(part)
+            try:
+                file.sync_now()
+            finally:
+                file.close()
+            self._disk.rename_now(part, path)
+
+        def checked(failure: DiskFailed | None) -> None:
+            if failure is not None or rejections:
+                done(failure or rejections[0], None, 0)
+            else:
+                done(None, found[0], self._disk.size(path))
+
+        self._disk.offload_all([check], checked)
+
+    def delete_snapshots_before(self, snapshot_id: MetadataSnapshotId) -> None:
+        for known in list_snapshots(self._disk, self._directory):
+            if known < snapshot_id:
+                self._disk.remove(self._path_of(known), lambda _failure: None)
+
     def delete_old_snapshots(self) -> MetadataSnapshotId:
         known = list_snapshots(self._disk, self._directory)
         for snapshot_id in known[:-SNAPSHOTS_KEPT]:
@@ -101,6 +158,12 @@ class DiskQuorumFiles:
                 f"{self._disk.root}/{path} is damaged ({error}). With one voter nothing is lost by "
                 "deleting it: the epoch is found in the log again."
             ) from error
+
+    def store_state(
+        self, state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int, done: Done
+    ) -> None:
+        data = format_quorum_state(state, voter_ids, kraft_version)
+        self._disk.replace(f"{self._directory}/{QUORUM_STATE}", data, done)
 
     def store_state_now(
         self, state: QuorumState, voter_ids: tuple[int, ...], kraft_version: int

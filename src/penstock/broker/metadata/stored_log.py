@@ -6,13 +6,21 @@ from functools import partial
 
 from penstock.log.checkpoints import RECOVERY_POINTS, read_offsets
 from penstock.log.config import LogConfig
-from penstock.log.directory import LOG, parse_segment_file
+from penstock.log.directory import EPOCHS_FILE, LOG, parse_segment_file
 from penstock.log.log import Log
 from penstock.log.recovery import open_log
 from penstock.log.retention import advance_start, delete_old_segments
 from penstock.model import METADATA_PARTITION, METADATA_TOPIC_ID
 from penstock.raft.errors import QuorumFilesCorrupt
+from penstock.raft.log_view import (
+    BOOTSTRAP_SNAPSHOT,
+    EpochStart,
+    LogView,
+    StoredSnapshot,
+    continues_snapshot,
+)
 from penstock.raft.protocols import BATCH_BYTES_MAX
+from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.world import Clock, Cold, Disk, DiskFailed, Done, File, FileLost
 
 SEGMENT_BYTES = 1 << 30
@@ -24,8 +32,9 @@ AHEAD_BYTES = 256 * 1024
 class StoredLog:
     """The metadata log in a directory (raft.protocols.MetadataLog).
 
-    Snapshots hold all records below `recovered_to`. Records below `durable_to` were synced: a log
-    without them is corrupt, and is not truncated.
+    `snapshot_id` is the newest whole snapshot; a log that does not continue it begins again there.
+    Records below `durable_to` were committed and synced: a log without them is corrupt, and is not
+    truncated.
     """
 
     def __init__(
@@ -34,9 +43,10 @@ class StoredLog:
         directory: str,
         config: LogConfig,
         clock: Clock,
-        recovered_to: int,
+        snapshot_id: MetadataSnapshotId | None,
         durable_to: int = 0,
     ) -> None:
+        recovered_to = snapshot_id.end_offset if snapshot_id else 0
         self._clock = clock
         self._durable_to = max(durable_to, recovered_to)
         # Snapshots alone decide what goes; age and size never do.
@@ -49,6 +59,13 @@ class StoredLog:
                 # The snapshot covers the whole log and more: start the log again behind it.
                 log.active.file.close()
                 log = self._open(disk, directory, config, recovered_to, recovered_to)
+            elif snapshot_id and durable_to <= recovered_to and not _continues(log, snapshot_id):
+                # A crash came between the installation of the snapshot and the cut of the log.
+                log.active.file.close()
+                _remove_segments_now(disk, directory)
+                log = Log.create(
+                    disk, directory, METADATA_TOPIC_ID, config, now_ms, start_offset=recovered_to
+                )
             self._check_durable(log, f"{disk.root}/{directory}")
         else:
             if recovered_to < durable_to:
@@ -110,19 +127,42 @@ class StoredLog:
             self._reserved, self._reserved_to = active.file, active.size + AHEAD_BYTES
             active.file.reserve(self._reserved_to, _no_matter)
 
-    def read_now(self, offset: int, size_max: int) -> bytes:
+    def read(self, offset: int, size_max: int) -> bytes:
         if offset >= self._log.end_offset:
             return b""
+        found = self._log.read(
+            offset, size_max, upper_offset=self._log.end_offset, min_one_batch=True
+        )
+        assert found.file is not None, "there is something below the end"
+        return found.file.read(found.position, found.size)
+
+    def read_now(self, offset: int, size_max: int) -> bytes:
         while True:
             try:
-                found = self._log.read(
-                    offset, size_max, upper_offset=self._log.end_offset, min_one_batch=True
-                )
+                return self.read(offset, size_max)
             except Cold as cold:
                 cold.file.read_now(cold.position, cold.size)
-                continue
-            assert found.file is not None, "there is something below the end"
-            return found.file.read_now(found.position, found.size)
+
+    def truncate(self, offset: int, done: Done) -> None:
+        self._log.truncate_to(offset, self._clock.wall_ms(), self._ended(done))
+        self._reserved = None
+
+    def begin_at(self, offset: int, done: Done) -> None:
+        self._log.truncate_fully_and_start_at(offset, self._clock.wall_ms(), self._ended(done))
+        self._reserved = None
+
+    def _ended(self, done: Done) -> Done:
+        """Return a callback for the end of a truncation, which a failed disk calls too."""
+
+        def ended(failure: DiskFailed | None) -> None:
+            self._log.chores.when_failed(None)
+            done(failure)
+
+        self._log.chores.when_failed(ended)
+        return ended
+
+    def retry(self) -> None:
+        self._log.chores.retry()
 
     def flush(self, done: Done) -> None:
         files, offset = self._log.begin_sync()
@@ -171,15 +211,33 @@ class StoredLog:
             self._log.active.file.close()
 
 
+def _continues(log: Log, snapshot_id: MetadataSnapshotId) -> bool:
+    """Return whether a log holds the record that a snapshot ends with. The snapshot of formatting
+    ends before the first record."""
+    if snapshot_id == BOOTSTRAP_SNAPSHOT:
+        return True
+    epochs = [EpochStart(*each) for each in log.epochs.entries()]
+    snapshots = [StoredSnapshot(snapshot_id, 0)]
+    return continues_snapshot(
+        LogView(log.start_offset, log.end_offset, epochs, snapshots), snapshot_id
+    )
+
+
+def _remove_segments_now(disk: Disk, directory: str) -> None:
+    for name in sorted(disk.list(directory), reverse=True):
+        if parse_segment_file(name) or name == EPOCHS_FILE:
+            disk.remove_now(f"{directory}/{name}")
+
+
 def _no_matter(_failure: DiskFailed | None) -> None:
     """Ignore a failure: without reserved room, an append fails by itself."""
 
 
 def open_stored_log(
     disk: Disk, directory: str, clock: Clock, segment_bytes: int = SEGMENT_BYTES
-) -> Callable[[int], StoredLog]:
-    """Return a function that opens the log behind the records that a snapshot covers."""
+) -> Callable[[MetadataSnapshotId | None], StoredLog]:
+    """Return a function that opens the log behind a snapshot."""
     config = LogConfig(segment_bytes=segment_bytes, message_bytes_max=BATCH_BYTES_MAX)
     points = read_offsets(disk, RECOVERY_POINTS).offsets
     durable_to = points.get(METADATA_PARTITION, 0)
-    return lambda recovered_to: StoredLog(disk, directory, config, clock, recovered_to, durable_to)
+    return lambda snapshot_id: StoredLog(disk, directory, config, clock, snapshot_id, durable_to)

@@ -73,7 +73,7 @@ class Replicas:
         self.checkpoints = Checkpointer(
             self,
             broker.cleaned_offsets,
-            lambda: broker.metadata.describe().high_watermark,
+            lambda: broker.metadata.describe().durable_offset,
         )
         self.placements: Placements
         self.move_sources: MoveSources
