@@ -6,6 +6,7 @@ from struct import Struct
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.broker.network.connection import BrokerConnection
 from penstock.broker.network.listener import BrokerListener
 from penstock.config.broker import BrokerConfig
@@ -33,6 +34,7 @@ VERSIONS = {
     API_VERSIONS: 3,
     CREATE_TOPICS: 7,
 }
+METADATA_LOG = f"{METADATA_DIRECTORY}/{0:020d}.log"
 _SIZE = Struct(">i")
 
 
@@ -76,6 +78,12 @@ class FakePeer:
         self.closed = True
 
 
+def _written(disks: Mapping[str, WorldDisk]) -> int:
+    """Return the bytes of the metadata log, different in each life: so are the ids that the node
+    draws then."""
+    return sum(each.size(METADATA_LOG) for each in disks.values() if each.exists(METADATA_LOG))
+
+
 class Bench:
     """A serving node; `turn` hands bytes to connections and ends the turn."""
 
@@ -87,7 +95,7 @@ class Bench:
         seed: int = 7,
     ) -> None:
         """`disks` are those of a node that has ended."""
-        self.simulation = Simulation(seed)
+        self.simulation = Simulation(seed + _written(disks or {}))
         self.world = SimWorld(self.simulation, disks=disks)
         self.stopped = False
         config = {"listeners": "PLAINTEXT://node:9092", "log.dirs": "data", **(settings or {})}
@@ -116,9 +124,11 @@ class Bench:
     def listener(self) -> BrokerListener:
         return self.broker.listeners[0]
 
-    def connect(self, peer: FakePeer | None = None) -> tuple[BrokerConnection, FakePeer]:
+    def connect(
+        self, peer: FakePeer | None = None, listener: BrokerListener | None = None
+    ) -> tuple[BrokerConnection, FakePeer]:
         peer = peer or FakePeer()
-        return self.listener.accept(peer), peer
+        return (listener or self.listener).accept(peer), peer
 
     def turn(self, *calls: Callable[[], Any]) -> None:
         for call in calls:

@@ -8,8 +8,8 @@ import pytest
 from simulated_node import FETCH, LIST_OFFSETS, METADATA, PRODUCE, Bench, fetch, metadata, produce
 
 from own_thread import patch_own_thread
+from penstock.broker import handlers
 from penstock.broker.handlers.k01_fetch import PendingFetch
-from penstock.broker.network import dispatch
 from penstock.wire.messages.k02_list_offsets import ListOffsetsRequest
 
 
@@ -43,7 +43,7 @@ def test_a_handler_that_fails_costs_its_connection(
     handler: Callable[..., Any],
     machine_failures: list[logging.LogRecord],
 ) -> None:
-    monkeypatch.setitem(dispatch._loaded, LIST_OFFSETS, handler)
+    monkeypatch.setitem(handlers._loaded, ("broker", LIST_OFFSETS), handler)
     connection, peer = bench.connect()
     bench.receive(connection, bench.frame(LIST_OFFSETS, ListOffsetsRequest()))
     bench.settle()

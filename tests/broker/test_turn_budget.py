@@ -68,7 +68,9 @@ class CountedTurns:
 
     def ask(self, request: Large) -> bool:
         """Send a request; return whether it was answered."""
-        connection, peer = self._bench.connect()
+        listeners = {each.kind: each for each in self._bench.broker.listeners}
+        kind = "broker" if "broker" in APIS[request.api_key].listeners else "controller"
+        connection, peer = self._bench.connect(listener=listeners[kind])
         frame = request_frame(request.api_key, request.version, 1, "test", request.message)
         before = sys.getprofile()
         self._bench.world.end_turn = self._turn_ended  # type: ignore[method-assign]
@@ -88,7 +90,13 @@ class CountedTurns:
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-    made = Bench({"auto.create.topics.enable": "false"})
+    made = Bench(
+        {
+            "auto.create.topics.enable": "false",
+            "listeners": "PLAINTEXT://node:9092,CONTROLLER://node:9093",
+            "controller.listener.names": "CONTROLLER",
+        }
+    )
     made.create_topic(TOPIC, 1_000)
     return made
 

@@ -11,7 +11,7 @@ from penstock.client.admin.blocking import Admin
 from penstock.client.transport.connection import CannotReach, Connection
 from penstock.config.single_node import SINGLE_NODE_SETTINGS
 from penstock.log.log import Log
-from penstock.node import PenstockNode
+from penstock.node.shutdown import NodeShutdown
 from penstock.testing import Cluster, NodeFailed, NotPossible
 from penstock.testing.embedded import EmbeddedNode
 from penstock.wire.frame import request_frame
@@ -166,10 +166,10 @@ def test_what_went_wrong_in_the_block_stays_in_sight_beside_a_crash() -> None:
 
 
 def test_a_crash_at_the_stop_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_node: PenstockNode, _broker: object) -> None:
+    def fail(_shutdown: NodeShutdown) -> None:
         raise RuntimeError("a fault of the stop")
 
-    monkeypatch.setattr(PenstockNode, "_close_logs", fail)
+    monkeypatch.setattr(NodeShutdown, "_close_logs", fail)
     with pytest.raises(RuntimeError, match="a fault of the stop"), Cluster():
         pass
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.broker.background.throttled_log import ThrottledLog
 from penstock.broker.cleaner.cleaner import Cleaner
 from penstock.broker.fetch.sessions import SESSION_EVICTION_MS, FetchSessions, FetchSet
+from penstock.broker.handlers import CONTROLLER
 from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
 from penstock.broker.metadata.auto_topics import AutoTopics
 from penstock.broker.metadata.cluster_metadata import Metadata
@@ -283,9 +284,11 @@ class Broker:
         on_answer: Callable[[Any], Any] = lambda response: response,
         timeout_ms: int | None = None,
     ) -> None:
-        """Reply with the controller's answer, after this node has applied the decision. After
-        `timeout_ms` the reply is an error, while the controller may still decide."""
+        """Reply with the controller's answer. After `timeout_ms` the reply is an error, while the
+        controller may still decide. A client gets the answer when this node has applied the
+        decision; a controller listener asks the controller of this node only."""
         timer: Timer | None = None
+        is_client = request.connection.listener.kind != CONTROLLER
 
         def late() -> None:
             request.reply(on_error(RequestTimedOut("the controller did not answer in time")))
@@ -294,7 +297,10 @@ class Broker:
             if timer is not None:
                 timer.cancel()
             response = on_error(result) if isinstance(result, KafkaError) else result
-            self.replicas.when_settled(lambda: request.run(lambda: settled(response)))
+            if is_client:
+                self.replicas.when_settled(lambda: request.run(lambda: settled(response)))
+            else:
+                request.run(lambda: settled(response))
 
         def settled(response: Any) -> None:
             answer = on_answer(response)
@@ -304,7 +310,8 @@ class Broker:
         if timeout_ms is not None:
             at = self.world.clock.mono_ms() + timeout_ms
             timer = self.world.timers.at(at, lambda: request.run(late))
-        self.metadata.submit(message, request.api_version, done)
+        submit = self.metadata.submit if is_client else self.metadata.submit_here
+        submit(message, request.api_version, done)
 
     # -- the disk, without waiting for it
 

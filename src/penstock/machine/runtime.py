@@ -93,8 +93,8 @@ class _Large:
 
 
 class Standby(NamedTuple, Generic[M]):
-    """A way to follow another leader. `resume` returns a machine that holds all that is published,
-    and the offset behind it; `restart` returns one without state, for a snapshot."""
+    """The means to follow another leader. `resume` returns a machine that holds all that is
+    published, and the offset behind it; `restart` returns one without state, for a snapshot."""
 
     log: FollowedLog[MachineRecord]
     resume: Callable[[], tuple[M, int]]

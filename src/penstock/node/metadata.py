@@ -1,7 +1,6 @@
-"""The controller of a node, over the metadata log."""
+"""The controller of a node over the metadata log, and the links that its quorum uses."""
 
 from collections.abc import Callable
-from typing import Any
 
 from penstock.broker.metadata.quorum_controller import QuorumController, SnapshotPolicy
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
@@ -16,20 +15,6 @@ from penstock.raft.quorum import QuorumSettings
 from penstock.raft.replica import ReplicaSettings
 from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.world import Disk, DiskFailed, World
-
-
-class MetadataOf:
-    """The controller of this node, as the broker sees it."""
-
-    def __init__(self, quorum: QuorumController, cluster_id: str) -> None:
-        self._quorum = quorum
-        self.cluster_id = cluster_id
-        self.submit = quorum.submit
-        self.describe = quorum.describe
-
-    @property
-    def image(self) -> Any:
-        return self._quorum.image
 
 
 def make_metadata(

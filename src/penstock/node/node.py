@@ -7,10 +7,13 @@ stop.
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from penstock.broker.background.background_tasks import BackgroundTasks
 from penstock.broker.broker import Broker
+from penstock.broker.handlers import CONTROLLER
+from penstock.broker.links.link import LinkSettings
+from penstock.broker.links.links import Links
+from penstock.broker.links.quorum_transport import LinkTransport
 from penstock.broker.metadata.quorum_controller import QuorumController
 from penstock.broker.metadata.storage_format import (
     StorageError,
@@ -25,32 +28,23 @@ from penstock.config.broker import BrokerConfig
 from penstock.config.listeners import Address
 from penstock.controller.controller import NewerMetadata
 from penstock.controller.delta import MetadataCorrupt
-from penstock.errors import KafkaError
 from penstock.log.missing_segments import LogCorrupted
-from penstock.node.metadata import MetadataOf, make_metadata
+from penstock.node.broker_lifecycle import BrokerLifecycle, LifecycleSettings
+from penstock.node.cluster_metadata import ClusterMetadata
+from penstock.node.controller_contact import ControllerContact
+from penstock.node.metadata import make_metadata
 from penstock.node.opening import NodeResources, StartRefused
-from penstock.node.registration import (
-    BROKER_REGISTRATION_VERSION,
-    CONTROLLER_REGISTRATION_VERSION,
-    NodeRegistration,
-    advertised_address,
-)
+from penstock.node.registration import NodeRegistration, advertised_address
 from penstock.node.shutdown import NodeShutdown, note_unclean_stop
 from penstock.raft.errors import QuorumError
-from penstock.wire.messages import k62_broker_registration as k62
-from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.world import Disk, DiskFailed, World
 
 log = logging.getLogger("penstock.node")
 
 
-class NoTransport:
-    def send(self, *request: Any) -> None:
-        raise AssertionError
-
-
-BROKER_HEARTBEAT_VERSION = 2
 LAST_WORDS_MS = 200
+HAND_OVER_MS_MAX = 1_000  # until another controller leads the quorum
+HAND_OVER_STEP_MS = 5
 LOAD_SLICE_MS = 20  # how long logs are opened before others on the loop have a turn
 LOADED_PER_SLICE_MAX = 64
 _LOADED = object()
@@ -83,6 +77,9 @@ class PenstockNode:
         self._stopping = False
         self._ended = False
         self._broker_epoch = -1
+        self._links = Links(world, LinkSettings(client_id=f"node-{config.node_id}"))
+        self._cluster: ClusterMetadata | None = None
+        self._contact: ControllerContact | None = None
 
     @property
     def metrics_address(self) -> Address | None:
@@ -132,19 +129,27 @@ class PenstockNode:
             config,
             disks[0],
             properties[0],
-            NoTransport(),
+            LinkTransport(self._links, world.timers, config.bootstrap_controllers),
             self._metadata_failed,
             self._give_up,
         )
+        self._cluster = cluster = ClusterMetadata(
+            world,
+            metadata,
+            self._links,
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            timeout_ms=config.integer("controller.socket.timeout.ms"),
+        )
         metadata.start()
-        broker = Broker(world, config, MetadataOf(metadata, self.cluster_id))
+        broker = Broker(world, config, cluster)
         self.metadata, self.broker = metadata, broker
         if self._watch is not None:
             broker.recovery_progress.watch = self._watch
         metadata.on_image(broker.follow)
         broker.use_directories(self._log_directories(broker, data_disks, ids), disks[0])
         self._listen(broker)
-        self._register(broker, metadata)
+        self._make_contact(broker, cluster)
 
     def _log_directories(
         self, broker: Broker, disks: dict[Disk, DiskFailed | None], ids: dict[Disk, bytes]
@@ -170,28 +175,75 @@ class PenstockNode:
             listener = BrokerListener(broker, wanted.name, controller=wanted.name in controllers)
             listener.open(address)
             broker.listeners.append(listener)
+            if listener.kind == CONTROLLER:
+                listener.serve()  # the quorum needs it before any broker can start
 
     def advertised(self, listener: BrokerListener) -> tuple[str, int]:
         """Return host and port to which clients of this listener are sent."""
         return advertised_address(self.config, self.world.network, listener)
 
-    def _register(self, broker: Broker, metadata: QuorumController) -> None:
+    def _make_contact(self, broker: Broker, cluster: ClusterMetadata) -> None:
+        config, entropy = self.config, self.world.entropy
         requests = NodeRegistration(
-            self.config, self.world.network, broker, self.cluster_id, self.world.entropy.uuid()
+            config, self.world.network, broker, self.cluster_id, entropy.uuid()
         )
-        controller = requests.controller_request()
-        if controller is not None:
-            metadata.submit(controller, CONTROLLER_REGISTRATION_VERSION, lambda _result: None)
-        metadata.submit(requests.broker_request(), BROKER_REGISTRATION_VERSION, self._registered)
+        lifecycle = BrokerLifecycle(
+            LifecycleSettings(
+                heartbeat_interval_ms=config.integer("broker.heartbeat.interval.ms"),
+                registration_timeout_ms=config.integer("initial.broker.registration.timeout.ms"),
+            )
+        )
+        self._contact = contact = ControllerContact(
+            self.world,
+            cluster,
+            requests,
+            lifecycle,
+            self,
+            heartbeat_timeout_ms=config.integer("broker.session.timeout.ms") // 2,
+        )
+        if config.is_controller:
+            contact.register_controller()
+        if config.is_broker:
+            contact.start_broker()
+        else:
+            cluster.on_leader(self._found_leader)
 
-    def _registered(self, result: k62.BrokerRegistrationResponse | KafkaError) -> None:
-        """Load the partitions, once the registration is committed and the image is complete."""
-        if isinstance(result, KafkaError) or result.error_code:
-            self._give_up(f"the controller refused the registration of this node: {result}")
-            return
-        assert self.broker is not None and self.metadata is not None, "registered before opened"
-        self._broker_epoch = result.broker_epoch
-        self._load_on(load_partitions(self.broker))
+    def _found_leader(self) -> None:
+        """Be ready as a controller: the quorum has a leader."""
+        if self.broker is not None and not self.broker.ready:
+            self._ready()
+
+    # -- the contact with the controller (controller_contact.ContactedNode)
+
+    def registered(self, broker_epoch: int) -> None:
+        """Open the logs: the image has the registration."""
+        assert self.broker is not None, "registered before opened"
+        is_first = self._broker_epoch < 0
+        self._broker_epoch = broker_epoch
+        if is_first:
+            self._load_on(load_partitions(self.broker))
+
+    def unfenced(self) -> None:
+        """Serve clients, if this is the first time."""
+        broker = self.broker
+        assert broker is not None, "unfenced before opened"
+        if self._background is None and not self._stopping:
+            self._background = BackgroundTasks(broker)
+            broker.replicas.when_settled(self._ready)
+
+    def left(self) -> None:
+        """Drain the connections and close the logs: the controller has moved the leaderships."""
+        broker = self.broker
+        assert broker is not None, "a broker leaves"
+        broker.stopping = True
+        if self._background is not None:
+            self._background.stop()
+        self._shutdown = NodeShutdown(self.world, broker, self._broker_epoch, self._shut_down)
+        self._shutdown.begin()
+
+    def rejected(self, reason: str) -> None:
+        """End the node, which cannot take part in the cluster."""
+        self._give_up(reason)
 
     def _load_on(self, loading: Iterator[None]) -> None:
         """Open logs for one slice, then let the loop answer requests for metrics."""
@@ -203,7 +255,8 @@ class PenstockNode:
             for _ in range(LOADED_PER_SLICE_MAX):
                 if next(loading, _LOADED) is _LOADED:
                     self._loaded = True
-                    self._unfence()
+                    assert self._contact is not None, "loaded before opened"
+                    self._contact.opened()
                     return
                 if clock.mono_ms() >= until:
                     break
@@ -212,28 +265,11 @@ class PenstockNode:
             return
         self.world.timers.at(clock.mono_ms(), lambda: self._load_on(loading))
 
-    def _unfence(self) -> None:
-        assert self.metadata is not None, "loaded before opened"
-        heartbeat = k63.BrokerHeartbeatRequest(
-            broker_id=self.config.node_id,
-            broker_epoch=self._broker_epoch,
-            current_metadata_offset=self.metadata.image.offset,
-        )
-        self.metadata.submit(heartbeat, BROKER_HEARTBEAT_VERSION, self._unfenced)
-
-    def _unfenced(self, result: Any) -> None:
-        if isinstance(result, KafkaError):
-            self._give_up(f"the controller refused the heartbeat of this node: {result}")
-            return
-        broker = self.broker
-        assert broker is not None, "unfenced before opened"
-        self._background = BackgroundTasks(broker)
-        broker.replicas.when_settled(self._ready)
-
     def _ready(self) -> None:
         assert self.broker is not None, "ready before opened"
         for listener in self.broker.listeners:
-            listener.serve()
+            if listener.kind != CONTROLLER:
+                listener.serve()
         self.broker.ready = True
         if self.resources.without_metrics:
             log.warning(
@@ -288,22 +324,35 @@ class PenstockNode:
         if self._stopping:
             return
         self._stopping = True
-        broker = self.broker
-        if broker is None or not self._loaded:
+        if self.broker is None or self._contact is None or not self._loaded:
             # No client was served yet, and the next start opens the logs like this one.
-            if broker is not None:
-                broker.stop_coordinators()
-            self._end()
+            if self.broker is not None:
+                self.broker.stop_coordinators()
+            self._hand_over()
             return
-        broker.stopping = True
-        if self._background is not None:
-            self._background.stop()
-        self._shutdown = NodeShutdown(self.world, broker, self._broker_epoch, self._shut_down)
-        self._shutdown.begin()
+        self._contact.leave()
 
     def _shut_down(self, failure: str | None) -> None:
         self.failure = failure or self.failure
-        self._end()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Resign from the quorum, and wait a moment until another controller leads."""
+        if self._contact is not None:
+            self._contact.stop()
+        if self.metadata is None:
+            self._end()
+            return
+        self.metadata.shut_down()
+        self._wait_for_successor(self.world.clock.mono_ms() + HAND_OVER_MS_MAX)
+
+    def _wait_for_successor(self, until_ms: float) -> None:
+        now_ms = self.world.clock.mono_ms()
+        if self.metadata is None or self.metadata.may_stop or now_ms >= until_ms:
+            self._end()
+            return
+        again_ms = now_ms + HAND_OVER_STEP_MS
+        self.world.timers.at(again_ms, lambda: self._wait_for_successor(until_ms))
 
     def kill(self) -> None:
         """Stop at once, as if the process had been killed, without a write or an answer."""
@@ -314,8 +363,16 @@ class PenstockNode:
             self.broker.stop_coordinators()
         if self.metadata is not None:
             self.metadata.kill()
+        self._leave_links()
         self.resources.release()
         self._on_stopped()
+
+    def _leave_links(self) -> None:
+        if self._contact is not None:
+            self._contact.stop()
+        if self._cluster is not None:
+            self._cluster.stop()
+        self._links.close()
 
     def _end(self) -> None:
         if self._ended:
@@ -323,6 +380,7 @@ class PenstockNode:
         self._ended = True
         if self._shutdown is not None:
             self._shutdown.cancel()
+        self._leave_links()
         if self.metadata is not None:
             try:
                 self.metadata.stop()

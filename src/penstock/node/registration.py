@@ -14,6 +14,7 @@ from penstock.wire.structures import RegisteredFeature, RegisteredListener
 from penstock.world import Network
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+BROKER_HEARTBEAT_VERSION = 2
 BROKER_REGISTRATION_VERSION = 4
 CONTROLLER_REGISTRATION_VERSION = 0
 
@@ -34,11 +35,23 @@ class NodeRegistration:
         self._broker = broker
         self._cluster_id = cluster_id
         self._incarnation_id = incarnation_id
+        self._previous_epoch: int | None = None  # read once: opened logs have no marker
+
+    @property
+    def node_id(self) -> int:
+        return self._config.node_id
+
+    def offline_directories(self) -> list[bytes]:
+        """Return the ids of directories that have failed since the start."""
+        directories = self._broker.replicas.directories
+        return [each.directory_id for each in directories if each.failed]
 
     def broker_request(self) -> k62.BrokerRegistrationRequest:
         """Return the registration of the broker, with the epoch of its last clean stop."""
         rack = self._config.get("broker.rack")
         directories = self._broker.replicas.directories
+        if self._previous_epoch is None:
+            self._previous_epoch = _epoch_of_clean_stop(directories)
         return k62.BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
@@ -47,7 +60,7 @@ class NodeRegistration:
             features=_registered_features(),
             rack=None if rack is None else str(rack),
             log_dirs=[each.directory_id for each in directories if not each.failed],
-            previous_broker_epoch=_epoch_of_clean_stop(directories),
+            previous_broker_epoch=self._previous_epoch,
         )
 
     def controller_request(self) -> k70.ControllerRegistrationRequest | None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 from penstock.broker.broker import Broker
+from penstock.broker.handlers import CONTROLLER
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.startup.startup import write_clean_marker
 from penstock.broker.storage.log_dir import LogDirectory
@@ -29,13 +30,15 @@ class NodeShutdown:
         self._broker_epoch = broker_epoch
         self._done = done
         self._failure: str | None = None
+        # The quorum goes on until the end of the node.
+        self._listeners = [each for each in broker.listeners if each.kind != CONTROLLER]
         self._cancelled = False
 
     def begin(self) -> None:
         """Stop accepting and answer parked requests, for a bounded time."""
         broker = self._broker
         broker.moves.stop()
-        for listener in broker.listeners:
+        for listener in self._listeners:
             listener.drain()
         broker.drain_coordinators()
         self._drain(self._world.clock.mono_ms() + STOP_MS_MAX)
@@ -52,14 +55,14 @@ class NodeShutdown:
         now = self._world.clock.mono_ms()
         unanswered = any(
             connection.replies or connection.peer.unsent_bytes
-            for listener in broker.listeners
+            for listener in self._listeners
             for connection in listener.connections
         )
         if (unanswered or _is_busy(broker)) and now < until:
             self._world.timers.at(now + DRAIN_STEP_MS, lambda: self._drain(until))
             return
         broker.replicas.stop_creating()
-        for listener in broker.listeners:
+        for listener in self._listeners:
             for connection in listener.connections:
                 connection.peer.finish()
         self._part(min(until, now + FINISH_MS_MAX))
@@ -70,10 +73,10 @@ class NodeShutdown:
             return
         broker = self._broker
         now = self._world.clock.mono_ms()
-        if any(listener.connections for listener in broker.listeners) and now < until:
+        if any(listener.connections for listener in self._listeners) and now < until:
             self._world.timers.at(now + DRAIN_STEP_MS, lambda: self._part(until))
             return
-        for listener in broker.listeners:
+        for listener in self._listeners:
             listener.close_all()
         broker.stop_coordinators()
         self._close_logs()

@@ -144,7 +144,7 @@ class QuorumFiles(Protocol):
 
 
 class QuorumTransport(Protocol):
-    """The way to the other nodes of the quorum."""
+    """The links to the other nodes of the quorum."""
 
     def send(
         self,

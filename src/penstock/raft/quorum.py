@@ -62,7 +62,7 @@ from penstock.raft.replica import ReplicaSettings
 from penstock.raft.roles import FOREVER
 from penstock.raft.snapshot import MetadataSnapshotId, snapshot_batches
 from penstock.raft.voter_history import VoterHistory
-from penstock.raft.voters import KRAFT_VERSION_MAX, QuorumVoter, Voters
+from penstock.raft.voters import KRAFT_VERSION_MAX, QuorumVoter, VoterEndpoint, Voters
 from penstock.raft.writing import BatchWriting, LogBatch
 from penstock.wire.batch import LENGTH, LENGTH_OVERHEAD, batch_headers, build_batch
 from penstock.world import Clock, Cold, DiskFailed, DiskFull, Done, Timer, Timers
@@ -128,6 +128,7 @@ class Quorum:
         self._timer: Timer | None = None
         self._timer_ms = FOREVER
         self._follower: Follower | None = None
+        self.on_leader: Callable[[], None] = lambda: None  # leader or epoch have changed
         self._gained_epoch: int | None = None  # of the leadership that the follower knows of
         self._committed_offset = 0
 
@@ -306,6 +307,7 @@ class Quorum:
                     self._follower.committed(effect.offset)
             case LeadershipGained() | LeadershipLost() | LeaderChanged():
                 self._change_leader(effect)
+                self.on_leader()
             case SendRequest():
                 self._send(effect)
             case SendReply():
@@ -483,6 +485,11 @@ class Quorum:
     def leader_id(self) -> int:
         """Return the leader of the present epoch, or -1."""
         return self._machine.leader_id if self._machine else -1
+
+    @property
+    def leader_endpoint(self) -> VoterEndpoint | None:
+        """Return the address of the leader, None if this node does not know it."""
+        return self._machine.replica.endpoint_of(self.leader_id) if self._machine else None
 
     def follow(self, follower: Follower) -> None:
         self._follower = follower

@@ -14,7 +14,7 @@ from penstock.wire.messages.k01_fetch import FetchResponse
 from penstock.wire.messages.k59_fetch_snapshot import FetchSnapshotResponse
 from penstock.world import Cold, DiskFailed
 
-Reply = Callable[[QuorumResponse], None]
+Respond = Callable[[QuorumResponse], None]
 
 
 class QuorumReplies:
@@ -29,10 +29,10 @@ class QuorumReplies:
         self._files = files
         self._opened = opened
         self._still_leads = still_leads
-        self._parked: dict[int, Reply] = {}
+        self._parked: dict[int, Respond] = {}
         self._last = 0
 
-    def park(self, reply: Reply) -> int:
+    def park(self, reply: Respond) -> int:
         """Return the number under which the machine answers."""
         self._last += 1
         self._parked[self._last] = reply

@@ -1,4 +1,24 @@
-"""One file per API. The list below is what a node serves, and what ApiVersions says."""
+"""One file per API. The list below is what a node serves, and what ApiVersions says.
+
+A listener of clients and a controller listener serve what wire/apis.py gives each of them. An API
+of both may have `handle_on_controller` beside `handle`.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from penstock.broker.request import ClientRequest
+from penstock.broker.sliced_work import Slices
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+# Returns the response, None if it answers later, or a generator that pauses and returns either.
+Handler = Callable[["Broker", ClientRequest, Any], Any]
+
+CONTROLLER = "controller"
 
 HANDLERS: dict[int, str] = {
     0: "k00_produce",
@@ -39,15 +59,47 @@ HANDLERS: dict[int, str] = {
     45: "k45_alter_partition_reassignments",
     46: "k46_list_partition_reassignments",
     47: "k47_offset_delete",
+    52: "k52_vote",
+    53: "k53_begin_quorum_epoch",
+    54: "k54_end_quorum_epoch",
     55: "k55_describe_quorum",
     57: "k57_update_features",
+    58: "k58_envelope",
+    59: "k59_fetch_snapshot",
     60: "k60_describe_cluster",
     61: "k61_describe_producers",
+    62: "k62_broker_registration",
+    63: "k63_broker_heartbeat",
     64: "k64_unregister_broker",
     65: "k65_describe_transactions",
     66: "k66_list_transactions",
+    67: "k67_allocate_producer_ids",
     68: "k68_consumer_group_heartbeat",
     69: "k69_consumer_group_describe",
+    70: "k70_controller_registration",
     74: "k74_list_config_resources",
     75: "k75_describe_topic_partitions",
 }
+
+_loaded: dict[tuple[str, int], Handler] = {}
+
+
+def handler_for(listener_kind: str, key: int) -> Handler:
+    """Return the handler of an API on a kind of listener; load its code on first use."""
+    handler = _loaded.get((listener_kind, key))
+    if handler is None:
+        module = import_module(f"penstock.broker.handlers.{HANDLERS[key]}")
+        handler = module.handle
+        if listener_kind == CONTROLLER:
+            handler = getattr(module, "handle_on_controller", handler)
+        _loaded[listener_kind, key] = handler
+    return handler
+
+
+def handle(broker: "Broker", request: ClientRequest, message: Any) -> Slices[Any]:
+    """Run the handler of a request; return its response, None if that comes later."""
+    listener_kind = request.connection.listener.kind
+    response = handler_for(listener_kind, request.api_key)(broker, request, message)
+    if type(response) is GeneratorType:
+        response = yield from response
+    return response

@@ -2,7 +2,8 @@
 
 Below the minimum of bytes the request is parked until partitions it watches move or its time is
 up. Offsets between the high watermark and the log end wait like a long poll; only outside the log
-are they out of range. v13: topic ids.
+are they out of range. v13: topic ids. On a controller listener: the metadata log, for controllers
+and brokers.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,11 @@ def handle(broker: "Broker", request: ClientRequest, message: FetchRequest) -> S
         return fetching.begin_in_slices(now_ms)
     fetching.begin(now_ms)
     return None
+
+
+def handle_on_controller(broker: "Broker", request: ClientRequest, message: FetchRequest) -> None:
+    """Give a fetch of the metadata log to the quorum, which answers it."""
+    broker.metadata.receive(message, request.reply)
 
 
 def _reject(request: ClientRequest, error: KafkaError, session_id: int = 0) -> None:

@@ -32,14 +32,14 @@ def handle(broker: "Broker", request: ClientRequest, message: UpdateFeaturesRequ
     ]
     message.feature_updates = [each for each in message.feature_updates if each not in settled]
 
-    def done(result: UpdateFeaturesResponse | KafkaError) -> None:
-        if isinstance(result, KafkaError):
-            rejection = UpdateFeaturesResponse(error_code=result.code, error_message=result.message)
-            request.reply(rejection)
-            return
-        result.results += [
-            UpdatableFeatureResult(feature=each.feature, error_message=None) for each in settled
-        ]
-        request.reply(result)
+    def rejected(error: KafkaError) -> UpdateFeaturesResponse:
+        return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
 
-    broker.metadata.submit(message, request.api_version, done)
+    def with_settled(answer: UpdateFeaturesResponse) -> UpdateFeaturesResponse:
+        if not answer.error_code:
+            answer.results += [
+                UpdatableFeatureResult(feature=each.feature, error_message=None) for each in settled
+            ]
+        return answer
+
+    broker.ask_controller(request, message, rejected, with_settled)

@@ -5,10 +5,11 @@ from typing import Any, Protocol
 
 from penstock.controller.image import Image
 from penstock.raft.description import QuorumView
+from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 
 
 class Metadata(Protocol):
-    """The image that is committed, and the way to the controller."""
+    """The image that is committed, and the requests to the controller."""
 
     @property
     def image(self) -> Image: ...
@@ -16,8 +17,28 @@ class Metadata(Protocol):
     @property
     def cluster_id(self) -> str: ...
 
+    @property
+    def is_active(self) -> bool:
+        """Return whether the active controller is on this node."""
+        ...
+
     def submit(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
-        """Hand a request to the controller; `done` gets the response or a KafkaError."""
+        """Hand a request to the active controller, on whichever node that is. `done` gets the
+        response, when this node has the change, or a KafkaError."""
+        ...
+
+    def submit_here(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
+        """Hand a request to the controller of this node; `done` gets the response or a KafkaError,
+        NotController if another node is active."""
+        ...
+
+    def receive(self, request: QuorumRequest, reply: Callable[[QuorumResponse], None]) -> None:
+        """Give a request of another node to the metadata quorum."""
         ...
 
     def describe(self) -> QuorumView: ...
+
+    def describe_everywhere(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
+        """Ask the leader of the quorum for its description; `done` gets the response or a
+        KafkaError."""
+        ...

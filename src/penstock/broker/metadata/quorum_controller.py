@@ -1,4 +1,4 @@
-"""The metadata of a node on its quorum: the image, the controller, and the way to the active one.
+"""The metadata of a node on its quorum: the image, the controller, and the requests to both.
 
 Joins the quorum's log, the runtime and the controller. Every node follows the committed log; the
 leader of the quorum is the active controller. Listeners get an image when its records are
@@ -19,14 +19,14 @@ from penstock.controller.image_difference import difference_of
 from penstock.controller.image_records import image_records
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import ConfigRules, ControllerSettings
-from penstock.errors import CoordinatorLoadInProgress, NotController, ThrottlingQuotaExceeded
+from penstock.errors import NotController, ThrottlingQuotaExceeded
 from penstock.machine.runtime import ReplyCallback, Runtime, RuntimeState, Standby
 from penstock.raft.description import QuorumView
 from penstock.raft.protocols import MetadataLog, QuorumTransport
 from penstock.raft.quorum import Quorum, QuorumSettings
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 from penstock.raft.snapshot import MetadataSnapshotId
-from penstock.raft.voters import QuorumVoter
+from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.world import Clock, Disk, DiskFailed, Entropy, Timer, Timers
 
 # Each change that is not committed yet holds an image of its own.
@@ -93,7 +93,7 @@ class QuorumController:
             self._quorum,
             clock,
             timers,
-            while_loading=CoordinatorLoadInProgress,
+            while_loading=lambda: NotController("The controller still replays its log."),
             when_lost=lambda: NotController("This node is not the active controller."),
             when_full=lambda: ThrottlingQuotaExceeded("Too many changes wait for the disk."),
             before_release=self._publish,
@@ -172,6 +172,15 @@ class QuorumController:
     def active_controller(self) -> tuple[int, int]:
         """Return the leader of the quorum, or -1, and its epoch."""
         return self._quorum.leader_id, self._quorum.epoch
+
+    @property
+    def leader_endpoint(self) -> VoterEndpoint | None:
+        """Return the address of the leader, None if this node does not know it."""
+        return self._quorum.leader_endpoint
+
+    def on_leader(self, listener: Callable[[], None]) -> None:
+        """Call the listener when the leader of the quorum or the epoch has changed."""
+        self._quorum.on_leader = listener
 
     def submit(self, message: Any, version: int, done: ReplyCallback) -> None:
         """Submit a request to the controller of this node; `done` gets the response or a

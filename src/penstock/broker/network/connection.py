@@ -179,7 +179,7 @@ class BrokerConnection:
 
     def _go_on(self) -> None:
         self._going_on = False
-        if self.closing or self.listener.broker.stopping:
+        if self.closing or self.listener.draining:
             return
         self._halted = bool(self._holds)
         if self._halted:
@@ -317,7 +317,7 @@ class BrokerConnection:
         if (
             not self._paused
             or self.closing
-            or self.listener.broker.stopping
+            or self.listener.draining
             or len(self.replies) > REPLIES_WAITING_MAX // 2
             or self._owed_bytes + self.peer.unsent_bytes > UNSENT_BYTES_MAX // 2
             or self.listener.frames.is_waiting(self)

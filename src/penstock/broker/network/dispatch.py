@@ -9,13 +9,11 @@ long list is cut into pieces (request_pieces.py), and a handler that goes throug
 node's state is a generator that pauses. Meanwhile its connection handles nothing else.
 """
 
-from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.handlers import HANDLERS
+from penstock.broker.handlers import HANDLERS, handle, handler_for
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.network.long_requests import LONG_FRAME_BYTES
 from penstock.broker.request import ClientRequest, failed
@@ -28,14 +26,9 @@ from penstock.wire.codec import SLICE_BYTES, read, read_in_slices
 from penstock.wire.frame import parse_request_header
 
 if TYPE_CHECKING:
-    from penstock.broker.broker import Broker
     from penstock.broker.network.connection import BrokerConnection
 
 API_VERSIONS = 18
-
-# Returns the response, None if it answers later, or a generator that pauses and returns either.
-Handler = Callable[["Broker", ClientRequest, Any], Any]
-_loaded: dict[int, Handler] = {}
 
 
 def serves(listener_kind: str, key: int) -> bool:
@@ -73,10 +66,10 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
         message = read(request_class(key), version, frame, header.body_position)
     cut = piece_rule_for(key, message) if known else None
     if cut is not None:
-        _begin(request, answer_in_pieces(request, message, cut, partial(_handled, listener.broker)))
+        _begin(request, answer_in_pieces(request, message, cut, partial(handle, listener.broker)))
         return
     try:
-        response = _handler(key)(listener.broker, request, message)
+        response = handler_for(listener.kind, key)(listener.broker, request, message)
     except KafkaError as error:
         response = _whole_failure(key, error)
         if response is None:
@@ -128,9 +121,9 @@ def _read_and_handle(
     response: Any
     try:
         if cut is not None:
-            response = yield from answer_in_pieces(request, message, cut, partial(_handled, broker))
+            response = yield from answer_in_pieces(request, message, cut, partial(handle, broker))
         else:
-            response = yield from _handled(broker, request, message)
+            response = yield from handle(broker, request, message)
     except GeneratorExit:  # the peer has gone
         request.free_later(message)
         raise
@@ -153,21 +146,6 @@ def _wait_for_memory(connection: "BrokerConnection", frame_bytes: int) -> Slices
     if waited and connection.peer.has_ended():
         connection.close()  # no peer is left for the answer
         yield None
-
-
-def _handled(broker: "Broker", request: ClientRequest, message: Any) -> Slices[Any]:
-    response = _handler(request.api_key)(broker, request, message)
-    if type(response) is GeneratorType:
-        response = yield from response
-    return response
-
-
-def _handler(key: int) -> Handler:
-    handler = _loaded.get(key)
-    if handler is None:
-        handler = import_module(f"penstock.broker.handlers.{HANDLERS[key]}").handle
-        _loaded[key] = handler
-    return handler
 
 
 def _whole_failure(key: int, error: KafkaError) -> Any:

@@ -53,6 +53,7 @@ class BrokerListener:
         self.sent_bytes = 0
         self._connection_limits = broker.connection_limits
         self._listening: Listening | None = None
+        self.draining = False  # nothing more is read: the node stops
         self._serving = False
         self._accepting = True
         self._accept_timer: Timer | None = None
@@ -140,6 +141,7 @@ class BrokerListener:
 
     def drain(self) -> None:
         """Accept and read no further; answer parked requests now."""
+        self.draining = True
         self.stop_accepting()
         for connection in list(self.connections):
             connection.drain()

@@ -1,0 +1,71 @@
+"""The requests of the metadata quorum over links: elections apart from fetches, which wait."""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from penstock.broker.links.links import LinkPurpose, Links
+from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
+from penstock.raft.voters import VoterEndpoint
+from penstock.wire.apis import response_class
+from penstock.wire.messages.k01_fetch import FetchRequest
+from penstock.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
+from penstock.wire.schema import schema_of
+from penstock.world import Timers
+
+log = logging.getLogger("penstock.quorum")
+
+FIRST_BOOTSTRAP_ID = -2  # then downwards, one for each address
+
+
+class LinkTransport:
+    """Sends the requests of the quorum (raft.protocols.QuorumTransport).
+
+    `bootstrap` are the addresses of controller.quorum.bootstrap.servers. A node that fails is
+    logged once, and again after it has answered.
+    """
+
+    def __init__(
+        self, links: Links, timers: Timers, bootstrap: Sequence[tuple[str, int]] = ()
+    ) -> None:
+        self._links = links
+        self._timers = timers
+        self._bootstrap = bootstrap
+        self._failing: set[int] = set()
+
+    def send(
+        self,
+        node_id: int,
+        endpoint: VoterEndpoint | None,
+        request: QuorumRequest,
+        timeout_ms: float,
+        answered: Callable[[QuorumResponse | None], None],
+    ) -> None:
+        """Send a request to a voter, or to the bootstrap address with a negative id."""
+        address = self._address_of(node_id, endpoint)
+        if address is None:
+            self._timers.soon(lambda: answered(None))
+            return
+        waits = isinstance(request, FetchRequest | FetchSnapshotRequest)
+        link = self._links.to(node_id, address, LinkPurpose.QUORUM if waits else LinkPurpose.VOTE)
+        key = schema_of(type(request)).key
+        assert key is not None, "a request has a key"
+
+        def finish(result: QuorumResponse | Exception) -> None:
+            if isinstance(result, Exception):
+                self._note_failure(node_id, result)
+                answered(None)
+            else:
+                self._failing.discard(node_id)
+                answered(result)
+
+        link.request(request, response_class(key), timeout_ms, finish)
+
+    def _address_of(self, node_id: int, endpoint: VoterEndpoint | None) -> tuple[str, int] | None:
+        if node_id <= FIRST_BOOTSTRAP_ID:
+            return self._bootstrap[FIRST_BOOTSTRAP_ID - node_id]
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def _note_failure(self, node_id: int, failure: Exception) -> None:
+        level = logging.DEBUG if node_id in self._failing else logging.WARNING
+        self._failing.add(node_id)
+        log.log(level, "the metadata quorum waits for a controller: %s", failure)

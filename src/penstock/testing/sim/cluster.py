@@ -1,0 +1,163 @@
+"""A cluster of real nodes in one simulation: each node is a world of its own, on its own host.
+
+The nodes are voters of a static quorum and brokers at once, unless `roles` says otherwise. Kills
+and power cuts leave the disks for the next life of a node.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.broker.broker import Broker
+from penstock.broker.metadata.storage_format import (
+    MetaProperties,
+    store_meta_properties_now,
+    write_bootstrap_now,
+)
+from penstock.config.broker import BrokerConfig
+from penstock.node import PenstockNode
+from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
+
+CLUSTER_ID = "simulated-cluster-0000"
+CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+COMBINED = "broker,controller"
+
+
+class SimNode:
+    """One node: a life after the other on the same disks."""
+
+    def __init__(self, cluster: "SimCluster", node_id: int, settings: Mapping[str, str]) -> None:
+        self.node_id = node_id
+        self.host = f"node-{node_id}"
+        self.is_ready = False
+        self.is_over = True  # before the first life, after a stop and after a kill
+        self.lives = 0
+        self.world: SimWorld
+        self.node: PenstockNode
+        self._cluster = cluster
+        self._settings = settings
+        self._disks: dict[str, WorldDisk] = {}
+
+    @property
+    def broker(self) -> Broker:
+        assert self.node.broker is not None, "a started node has a broker"
+        return self.node.broker
+
+    @property
+    def image(self) -> Any:
+        return self.broker.metadata.image
+
+    def start(self) -> None:
+        """Begin a life; the node is ready later."""
+        assert self.is_over, "a node runs once at a time"
+        self.world = SimWorld(
+            self._cluster.simulation, f"{self.host}-{self.lives}", host=self.host, disks=self._disks
+        )
+        self._disks = self.world.disks
+        if not self.lives:
+            self._format()
+        self.lives += 1
+        self.is_ready = self.is_over = False
+        self.node = PenstockNode(self.world, BrokerConfig.of(self._settings))
+        self.node.start(self._has_become_ready, self._has_ended)
+
+    def _format(self) -> None:
+        disk = self.world.disk("data")
+        disk.lock(".lock")
+        directory_id = self.world.entropy.uuid()
+        write_bootstrap_now(disk, self.world.clock.wall_ms())
+        store_meta_properties_now(disk, MetaProperties(CLUSTER_ID, self.node_id, directory_id))
+        disk.unlock()
+
+    def _has_become_ready(self) -> None:
+        self.is_ready = True
+
+    def _has_ended(self) -> None:
+        self.is_ready = False
+        self.is_over = True
+        self.world.kill()
+        self._disks = self.world.disks_after_kill()
+
+    def stop(self) -> None:
+        """Begin a clean stop; `is_over` tells its end."""
+        self.node.stop()
+
+    def kill(self) -> None:
+        self._die(self.world.disks_after_kill)
+
+    def cut_power(self) -> None:
+        self._die(self.world.disks_after_power_loss)
+
+    def _die(self, disks: Any) -> None:
+        self.is_ready = False
+        self.is_over = True
+        self.world.kill()
+        self._disks = disks()
+
+
+class SimCluster:
+    """Nodes 1 to N and their simulation."""
+
+    def __init__(
+        self,
+        seed: int,
+        roles: Sequence[str] = (COMBINED, COMBINED, COMBINED),
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make the nodes; `roles` are those of each node, `settings` are common to all."""
+        self.simulation = Simulation(seed)
+        voters = ",".join(
+            f"{node_id}@node-{node_id}:{CONTROLLER_PORT}"
+            for node_id, role in enumerate(roles, 1)
+            if "controller" in role
+        )
+        self.nodes = {
+            node_id: SimNode(self, node_id, _settings(node_id, role, voters, settings or {}))
+            for node_id, role in enumerate(roles, 1)
+        }
+
+    def start(self) -> None:
+        """Start all nodes, and wait until they serve."""
+        for node in self.nodes.values():
+            node.start()
+        self.run_until_ready()
+
+    def run_until_ready(self, limit_ms: float = 60_000) -> None:
+        """Let time pass until every running node serves."""
+        self.simulation.run_until(
+            lambda: all(each.is_ready for each in self.running), limit_ms=limit_ms
+        )
+
+    @property
+    def running(self) -> list[SimNode]:
+        return [each for each in self.nodes.values() if not each.is_over]
+
+    @property
+    def active(self) -> SimNode | None:
+        """Return the node with the active controller of the highest epoch."""
+        found = [each for each in self.running if each.broker.metadata.is_active]
+        return max(found, key=lambda each: each.broker.metadata.describe().epoch, default=None)
+
+    def ask(self, node_id: int, message: Any, version: int) -> Any:
+        """Submit a request for the controller on a node; return the response or the KafkaError."""
+        answers: list[Any] = []
+        self.nodes[node_id].broker.metadata.submit(message, version, answers.append)
+        self.simulation.run_until(lambda: bool(answers))
+        return answers[0]
+
+
+def _settings(node_id: int, roles: str, voters: str, settings: Mapping[str, str]) -> dict[str, str]:
+    listeners = []
+    if "broker" in roles:
+        listeners.append(f"PLAINTEXT://node-{node_id}:{CLIENT_PORT}")
+    if "controller" in roles:
+        listeners.append(f"CONTROLLER://node-{node_id}:{CONTROLLER_PORT}")
+    return {
+        "node.id": str(node_id),
+        "process.roles": roles,
+        "listeners": ",".join(listeners),
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": voters,
+        "log.dirs": "data",
+        "metrics.listener": "",
+        **settings,
+    }

@@ -1,0 +1,149 @@
+"""Several real nodes in one simulation: they agree, and survive the loss of any controller."""
+
+import pytest
+
+from penstock.controller.image import NO_LEADER
+from penstock.errors import KafkaError
+from penstock.testing.sim.cluster import COMBINED, SimCluster
+from penstock.wire.messages.k19_create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+CREATE_TOPICS_VERSION = 7
+SEED = 3
+
+
+def create(cluster: SimCluster, node_id: int, name: str, partitions: int = 6) -> int:
+    """Create a topic by a node; return the error code."""
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    answer = cluster.ask(node_id, request, CREATE_TOPICS_VERSION)
+    if isinstance(answer, KafkaError):
+        return answer.code
+    assert isinstance(answer, CreateTopicsResponse)
+    return answer.topics[0].error_code
+
+
+def leaders(cluster: SimCluster, node_id: int, name: str) -> list[int]:
+    topic = cluster.nodes[node_id].image.topics[name]
+    return [each.leader for each in topic.partitions.values()]
+
+
+@pytest.fixture
+def cluster() -> SimCluster:
+    made = SimCluster(SEED)
+    made.start()
+    return made
+
+
+def followers(cluster: SimCluster) -> list[int]:
+    active = cluster.active
+    return [each.node_id for each in cluster.running if each is not active]
+
+
+def test_three_nodes_have_one_active_controller(cluster: SimCluster) -> None:
+    cluster.simulation.run_for(5_000)
+    assert sum(each.broker.metadata.is_active for each in cluster.nodes.values()) == 1
+
+
+def test_each_node_knows_all_brokers_as_unfenced(cluster: SimCluster) -> None:
+    cluster.simulation.run_for(1_000)
+    for node in cluster.nodes.values():
+        assert {each.broker_id: each.fenced for each in node.image.brokers.values()} == {
+            1: False,
+            2: False,
+            3: False,
+        }
+
+
+def test_each_controller_registers(cluster: SimCluster) -> None:
+    cluster.simulation.run_for(1_000)
+    assert sorted(cluster.nodes[1].image.controllers) == [1, 2, 3]
+
+
+def test_a_follower_forwards_a_change_and_answers_when_its_own_image_has_it(
+    cluster: SimCluster,
+) -> None:
+    asked = followers(cluster)[0]
+    assert create(cluster, asked, "t") == 0
+    assert "t" in cluster.nodes[asked].image.topics
+
+
+def test_partitions_are_spread_evenly(cluster: SimCluster) -> None:
+    assert create(cluster, followers(cluster)[0], "t", partitions=6) == 0
+    assert sorted(leaders(cluster, 1, "t")) == [1, 1, 2, 2, 3, 3]
+
+
+def test_another_controller_takes_over_after_a_kill(cluster: SimCluster) -> None:
+    create(cluster, 1, "before")
+    assert cluster.active is not None
+    cluster.active.kill()
+    asked = cluster.running[0].node_id
+    assert create(cluster, asked, "after") == 0
+    assert "before" in cluster.nodes[asked].image.topics
+
+
+def test_a_controller_that_stops_hands_over_at_once(cluster: SimCluster) -> None:
+    stopping = cluster.active
+    assert stopping is not None
+    began_ms = cluster.simulation.now_ms
+    stopping.stop()
+    cluster.simulation.run_until(lambda: cluster.active not in (None, stopping))
+    assert cluster.simulation.now_ms - began_ms < 1_000
+
+
+def test_a_request_at_a_lost_controller_goes_to_the_next_one(cluster: SimCluster) -> None:
+    asked = followers(cluster)[0]
+    answers: list[object] = []
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    assert cluster.active is not None
+    cluster.active.kill()
+    metadata = cluster.nodes[asked].broker.metadata
+    metadata.submit(request, CREATE_TOPICS_VERSION, answers.append)
+    cluster.simulation.run_until(lambda: bool(answers), limit_ms=20_000)
+    assert isinstance(answers[0], CreateTopicsResponse)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "cut_power"])
+def test_a_node_comes_back_with_its_partitions(cluster: SimCluster, end: str) -> None:
+    create(cluster, 1, "t")
+    cluster.simulation.run_for(2_000)
+    leaving = cluster.nodes[followers(cluster)[0]]
+    getattr(leaving, end)()
+    cluster.simulation.run_until(lambda: leaving.is_over)
+    leaving.start()
+    cluster.run_until_ready()
+    cluster.simulation.run_for(12_000)
+    for node in cluster.nodes.values():
+        assert NO_LEADER not in leaders(cluster, node.node_id, "t")
+
+
+def test_all_nodes_come_back_after_a_power_cut_of_all(cluster: SimCluster) -> None:
+    create(cluster, 1, "t")
+    for node in cluster.nodes.values():
+        node.cut_power()
+    for node in cluster.nodes.values():
+        node.start()
+    cluster.run_until_ready()
+    assert "t" in cluster.nodes[1].image.topics
+
+
+def test_controllers_and_brokers_on_nodes_of_their_own() -> None:
+    cluster = SimCluster(SEED, roles=["controller"] * 3 + ["broker"] * 2)
+    cluster.start()
+    assert create(cluster, 4, "t") == 0
+    assert set(leaders(cluster, 5, "t")) == {4, 5}
+
+
+def test_a_broker_joins_later() -> None:
+    cluster = SimCluster(SEED, roles=[COMBINED, COMBINED, COMBINED, "broker"])
+    for node_id in (1, 2, 3):
+        cluster.nodes[node_id].start()
+    cluster.run_until_ready()
+    cluster.nodes[4].start()
+    cluster.run_until_ready()
+    assert create(cluster, 4, "t", partitions=8) == 0
+    assert 4 in leaders(cluster, 4, "t")
