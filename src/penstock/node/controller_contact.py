@@ -115,7 +115,7 @@ class ControllerContact:
             self._request.cancel()
             self._request = None
             answer(LinkFailed("another controller leads", unsent=False))
-        self._do(self._lifecycle.hurry(self._now()))
+        self._hurry()
 
     def _now(self) -> float:
         return self._world.clock.mono_ms()
@@ -213,11 +213,17 @@ class ControllerContact:
 
     # -- the image
 
-    def _follow(self, image: Image, _delta: Delta) -> None:
+    def _follow(self, image: Image, delta: Delta) -> None:
+        if delta.brokers and self.is_serving and _is_leaving(image, delta):
+            # The stop of another broker waits until this one reports that it has seen it.
+            self._world.timers.soon(self._hurry)
         if self._awaited_epoch is not None:
             self._look_for_registration(image)
         if self._awaits_unfencing:
             self._look_for_unfencing(image)
+
+    def _hurry(self) -> None:
+        self._do(self._lifecycle.hurry(self._now()))
 
     def _look_for_registration(self, image: Image) -> None:
         """Let the node open its logs when the image has its registration."""
@@ -251,3 +257,9 @@ class ControllerContact:
             log.warning("the registration of this controller waits: %s", reason)
             at_ms = self._now() + CONTROLLER_RETRY_MS
             self._world.timers.at(at_ms, self.register_controller)
+
+
+def _is_leaving(image: Image, delta: Delta) -> bool:
+    """Return whether a broker has begun a controlled shutdown."""
+    changed = (image.brokers.get(each) for each in delta.brokers)
+    return any(each is not None and each.in_controlled_shutdown for each in changed)
