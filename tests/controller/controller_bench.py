@@ -6,6 +6,7 @@ from typing import Any
 from penstock.broker.metadata.storage_format import NEW_CLUSTER_FEATURES
 from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.image import BROKER, TOPIC, ConfigResourceId, Image
+from penstock.controller.live_facts import LiveFacts
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import SUPPORTED_FEATURES, ConfigEntry, ControllerSettings
 from penstock.effects import Outcome
@@ -92,7 +93,12 @@ def registration(broker_id: int, **fields: Any) -> k62.BrokerRegistrationRequest
 
 class Bench:
     def __init__(
-        self, broker_ids: Sequence[int] = (1,), *, without: str = "", **settings: Any
+        self,
+        broker_ids: Sequence[int] = (1,),
+        *,
+        without: str = "",
+        facts: LiveFacts | None = None,
+        **settings: Any,
     ) -> None:
         bootstrap = [record for record in BOOTSTRAP if record.name != without]
         self.steps: list[ImageUpdate] = []
@@ -101,6 +107,7 @@ class Bench:
             FewRules(),
             bootstrap,
             self.steps.append,
+            facts=facts,
         )
         self.offset = 0
         self.log: list[list[bytes]] = []  # batches, as bytes
@@ -136,10 +143,9 @@ class Bench:
         return epoch
 
     def beat(self, broker_id: int, epoch: int, **fields: Any) -> Any:
-        request = k63.BrokerHeartbeatRequest(
-            broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=self.offset, **fields
-        )
-        return self.ask(request, 1)
+        values: dict[str, Any] = {"current_metadata_offset": self.offset - 1, **fields}
+        request = k63.BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, **values)
+        return self.ask(request, 2)
 
     def create(
         self, name: str, partitions: int = 1, factor: int = 1, **configs: str

@@ -7,12 +7,21 @@ from controller_bench import ORDERS, Bench, alter, manual, registration
 
 from penstock import errors
 from penstock.controller.configs import SET
-from penstock.controller.image import ELIGIBLE_LEADERS, NO_LEADER, RECOVERING, PartitionImage
-from penstock.controller.records import METADATA_VERSION
+from penstock.controller.image import (
+    ELIGIBLE_LEADERS,
+    NO_LEADER,
+    RECOVERED,
+    RECOVERING,
+    PartitionImage,
+)
+from penstock.controller.live_facts import LiveFacts
+from penstock.controller.records import METADATA_VERSION, decode_record
 from penstock.wire.messages import k57_update_features as k57
+from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k64_unregister_broker as k64
 from penstock.wire.messages import k67_allocate_producer_ids as k67
 from penstock.wire.messages import k70_controller_registration as k70
+from penstock.wire.records.metadata import PartitionChangeRecord, RegisterBrokerRecord
 from penstock.wire.structures import RegisteredListener
 
 
@@ -46,6 +55,11 @@ def test_a_broker_that_lags_behind_its_registration_stays_fenced() -> None:
         ({"log_dirs": [bytes(16)]}, errors.InvalidRegistration),
         ({"log_dirs": [bytes([9, 1]) * 8]}, errors.InvalidRegistration),
         ({"listeners": []}, errors.InvalidRegistration),
+        (
+            {"listeners": [RegisteredListener(name="X", host="h", port=1, security_protocol=9)]},
+            errors.InvalidRegistration,
+        ),
+        ({"features": []}, errors.InvalidRegistration),
         ({"is_migrating_zk_broker": True}, errors.BrokerIdNotRegistered),
     ],
 )
@@ -66,6 +80,24 @@ def test_a_broker_too_old_for_the_cluster_is_refused() -> None:
     assert bench.ask(request, 4).error_code == errors.UnsupportedVersion.code
 
 
+def without_feature(name: str) -> k62.BrokerRegistrationRequest:
+    request = registration(1)
+    request.features = [each for each in request.features if each.name != name]
+    return request
+
+
+def test_a_finalized_feature_that_the_broker_does_not_name_is_not_supported() -> None:
+    bench = Bench(())
+    reply = bench.ask(without_feature("group.version"), 4)
+    assert reply.error_code == errors.UnsupportedVersion.code
+
+
+@pytest.mark.parametrize(("level", "error"), [(0, 0), (1, errors.UnsupportedVersion.code)])
+def test_the_version_of_the_quorum_counts_as_a_finalized_feature(level: int, error: int) -> None:
+    bench = Bench((), facts=LiveFacts(kraft_version=lambda: level))
+    assert bench.ask(without_feature("kraft.version"), 4).error_code == error
+
+
 def test_another_start_takes_over_and_the_older_one_is_stale() -> None:
     bench = Bench(())
     old = bench.join(1)
@@ -83,23 +115,86 @@ def test_the_same_start_may_register_again() -> None:
     assert not bench.image.brokers[1].fenced
 
 
-def test_after_a_clean_stop_partitions_keep_leader_and_epoch() -> None:
-    bench = Bench(())
-    epoch = bench.join(1)
-    bench.create("orders", 2)
-    before = bench.image.topics["orders"]
-    stop = bench.beat(1, epoch, want_shut_down=True)
-    assert stop.should_shut_down
-    bench.join(1, incarnation_id=b"second start 123", previous_broker_epoch=epoch)
-    assert bench.image.topics["orders"] == before
+SECOND_START = b"second start 123"
 
 
-def test_after_a_crash_the_only_replica_leads_on_in_a_new_epoch() -> None:
+def test_after_a_clean_stop_the_only_replica_is_eligible_until_it_leads_again() -> None:
     bench = Bench((1,))
     bench.create("orders", 2)
-    bench.join(1, incarnation_id=b"second start 123")
+    epoch = bench.image.brokers[1].epoch
+    request = registration(1, incarnation_id=SECOND_START, previous_broker_epoch=epoch)
+    epoch = bench.ask(request, 4).broker_epoch
     partition = bench.image.topics["orders"].partitions[1]
-    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, (1,))
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (NO_LEADER, 1, ())
+    assert (partition.eligible_leaders, partition.last_known_leaders) == ((1,), (1,))
+    bench.beat(1, epoch)
+    partition = bench.image.topics["orders"].partitions[1]
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 2, (1,))
+    assert (partition.eligible_leaders, partition.last_known_leaders) == ((), ())
+    assert partition.recovery_state == RECOVERED
+
+
+def test_after_a_kill_the_only_replica_leads_again_as_the_last_known_leader() -> None:
+    bench = Bench((1,))
+    bench.create("orders", 2)
+    epoch = bench.ask(registration(1, incarnation_id=SECOND_START), 4).broker_epoch
+    partition = bench.image.topics["orders"].partitions[1]
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (NO_LEADER, 1, ())
+    assert (partition.eligible_leaders, partition.last_known_leaders) == ((), (1,))
+    bench.beat(1, epoch)
+    partition = bench.image.topics["orders"].partitions[1]
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 2, (1,))
+    assert (partition.last_known_leaders, partition.recovery_state) == ((), RECOVERING)
+
+
+def test_a_broker_killed_twice_before_it_was_unfenced_still_leads_again() -> None:
+    bench = Bench((1,))
+    bench.create("orders", 1)
+    bench.ask(registration(1, incarnation_id=SECOND_START), 4)
+    bench.join(1, incarnation_id=b"third start 1234")
+    assert partition_of(bench).leader == 1
+
+
+def test_an_old_registration_request_cannot_tell_of_a_clean_stop() -> None:
+    bench = Bench((1,))
+    bench.create("orders", 1)
+    epoch = bench.image.brokers[1].epoch
+    request = registration(1, incarnation_id=SECOND_START, previous_broker_epoch=epoch)
+    bench.ask(request, 2)
+    assert partition_of(bench).eligible_leaders == ()
+
+
+def test_the_registration_comes_after_the_changes_of_the_new_incarnation() -> None:
+    bench = Bench((1,))
+    bench.create("orders", 2)
+    bench.ask(registration(1, incarnation_id=SECOND_START), 4)
+    kinds = [type(decode_record(value)) for value in bench.log[-1]]
+    assert kinds == [PartitionChangeRecord, PartitionChangeRecord, RegisterBrokerRecord]
+
+
+def test_a_broker_is_unfenced_only_when_it_has_read_its_registration() -> None:
+    bench = Bench((1,))
+    bench.create("orders", 3)
+    epoch = bench.ask(registration(1, incarnation_id=SECOND_START), 4).broker_epoch
+    registered_at = bench.offset - 1
+    assert registered_at == epoch + 3
+    behind = bench.beat(1, epoch, current_metadata_offset=registered_at - 1)
+    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
+    there = bench.beat(1, epoch, current_metadata_offset=registered_at)
+    assert (there.is_caught_up, there.is_fenced) == (True, False)
+
+
+def test_a_second_broker_with_the_same_id_is_rejected_while_the_first_has_a_session() -> None:
+    alive = {(1, 7): True}
+    bench = Bench((), facts=LiveFacts(has_session=lambda *key: alive.get(key, False)))
+    assert bench.join(1) == 7
+    before = bench.image
+    second = registration(1, incarnation_id=SECOND_START)
+    assert bench.ask(second, 4).error_code == errors.DuplicateBrokerRegistration.code
+    assert bench.image is before
+    assert bench.ask(registration(1), 4).broker_epoch == 7
+    alive.clear()
+    assert bench.ask(second, 4).error_code == 0
 
 
 def partition_of(bench: Bench, name: str = "orders") -> PartitionImage:
@@ -187,22 +282,24 @@ def test_without_eligible_leaders_the_last_one_in_sync_stays_named() -> None:
     assert (partition.leader, partition.isr) == (2, (2,))
 
 
-def test_without_eligible_leaders_a_crash_changes_no_set() -> None:
+@pytest.mark.parametrize("stopped_cleanly", [True, False])
+def test_without_eligible_leaders_a_new_incarnation_counts_as_fenced(
+    stopped_cleanly: bool,
+) -> None:
     bench = Bench((1, 2), without=ELIGIBLE_LEADERS)
     assigned(bench, 1, 2)
-    before = partition_of(bench)
-    bench.ask(registration(1, incarnation_id=b"second start 123"), 4)
-    assert partition_of(bench) == before
-
-
-def test_a_broker_that_stops_hands_over_what_others_can_lead() -> None:
-    bench = Bench((1, 2))
-    assigned(bench, 1, 2)
-    bench.create("alone", 1)
-    bench.beat(1, bench.image.brokers[1].epoch, want_shut_down=True)
-    assert partition_of(bench).leader == 2
-    assert bench.image.brokers[1].in_controlled_shutdown
-    assert partition_of(bench, "alone").leader != NO_LEADER
+    bench.create("alone", 2)
+    previous = bench.image.brokers[1].epoch if stopped_cleanly else -1
+    request = registration(1, incarnation_id=SECOND_START, previous_broker_epoch=previous)
+    epoch = bench.ask(request, 4).broker_epoch
+    assert (partition_of(bench).leader, partition_of(bench).isr) == (2, (2,))
+    alone = next(
+        each for each in bench.image.topics["alone"].partitions.values() if each.replicas == (1,)
+    )
+    assert (alone.leader, alone.isr, alone.leader_epoch) == (NO_LEADER, (1,), 1)
+    bench.beat(1, epoch)
+    alone = bench.image.topics["alone"].partitions[alone.partition_id]
+    assert (alone.leader, alone.isr, alone.recovery_state) == (1, (1,), RECOVERED)
 
 
 def test_a_broker_can_be_forgotten_once_it_is_down() -> None:

@@ -8,12 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.controller.brokers import BrokerRequests, allocate_producer_ids
+from penstock.controller.broker_heartbeats import BrokerProgress, HeartbeatRequests
+from penstock.controller.broker_registration import RegistrationRequests
+from penstock.controller.broker_sessions import FenceStaleBroker
+from penstock.controller.brokers import allocate_producer_ids, unregister_broker
 from penstock.controller.configs import ConfigRequests
 from penstock.controller.delta import Delta, ImageBuilder, MetadataCorrupt
 from penstock.controller.elect_leaders import ElectLeadersRequests
 from penstock.controller.features import FeatureRequests
 from penstock.controller.image import ELIGIBLE_LEADERS, Image
+from penstock.controller.live_facts import LiveFacts
 from penstock.controller.reassignments import ReassignmentRequests
 from penstock.controller.records import (
     METADATA_VERSION,
@@ -54,12 +58,16 @@ from penstock.wire.messages.k67_allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from penstock.wire.messages.k70_controller_registration import ControllerRegistrationRequest
+from penstock.wire.messages.k70_controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from penstock.wire.records.metadata import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
+    RegisterBrokerRecord,
 )
 
 BOOTSTRAP_TRANSACTION = "Bootstrap records"
@@ -87,7 +95,10 @@ class ImageUpdate:
 
 
 class Controller:
-    """A machine (see machine.protocols). `on_update` gets every image, before the commit."""
+    """A machine (see machine.protocols). `on_update` gets every image, before the commit.
+
+    `facts` answers what no record holds. Beside requests it takes the event FenceStaleBroker.
+    """
 
     def __init__(
         self,
@@ -96,12 +107,15 @@ class Controller:
         bootstrap: Sequence[Any],
         on_update: Callable[[ImageUpdate], None],
         image: Image | None = None,
+        facts: LiveFacts | None = None,
     ) -> None:
         self._settings = settings
         self._rules = rules
         self._bootstrap = bootstrap
         self._on_update = on_update
+        self._facts = facts or LiveFacts()
         self.image = image or Image()
+        self._progress = BrokerProgress(self.image.offset)
         self._next_offset = self.image.offset + 1
         self._records_seen = image is not None and image.offset >= 0
         self._in_transaction = False
@@ -131,11 +145,15 @@ class Controller:
             case AbortTransactionRecord():
                 self._in_transaction = False
                 self._builder = ImageBuilder(self.image)
+            case RegisterBrokerRecord():
+                self._progress.replay(record)
+                self._builder.apply(record)
             case _:
                 self._builder.apply(record)
 
     def replayed(self, end_offset: int, epoch: int, timestamp_ms: int) -> None:
         self._next_offset = end_offset
+        self._progress.replayed(end_offset)
         self._last_batch = (end_offset - 1, epoch, timestamp_ms)
         # While loading, one image for all batches: one for each would be copied and thrown away.
         if not self._loading and not self._in_transaction:
@@ -164,6 +182,7 @@ class Controller:
         """Activate the controller: write the first records of an empty log, abort an open
         transaction."""
         has_followed, self._loading = not self._loading, False
+        self._progress.forget_heartbeats()
         records: list[Any] = []
         if self._in_transaction:
             records.append(AbortTransactionRecord(reason="Controller failover"))
@@ -188,7 +207,8 @@ class Controller:
     def recover(self, event: Any, problem: Exception, _now_ms: int) -> Outcome:
         """Report a request that failed. Only records change the state, so the request has changed
         nothing."""
-        subject = f"{type(event.message).__name__} to the controller"
+        name = type(getattr(event, "message", event)).__name__
+        subject = f"{name} to the controller"
         return Outcome(failures=[Failure(subject, problem, "It has changed nothing.")])
 
     def set_aside(self, _record: Any, problem: Exception) -> Failure:
@@ -198,6 +218,8 @@ class Controller:
     # Requests
 
     def handle(self, event: Any, _now_ms: int) -> Outcome:
+        if isinstance(event, FenceStaleBroker):
+            return self._heartbeats().fence_stale(event)
         assert isinstance(event, ControllerRequest), "the controller handles requests only"
         message, version = event.message, event.version
         match message:
@@ -219,26 +241,36 @@ class Controller:
             case AlterConfigsRequest():
                 return ConfigRequests(self.image, self._rules).replace_all(message)
             case UpdateFeaturesRequest():
-                return FeatureRequests(self.image, self._settings).update(message, version)
+                features = FeatureRequests(self.image, self._settings, self._facts)
+                return features.update(message, version)
             case AllocateProducerIdsRequest():
                 allocate = allocate_producer_ids
                 return _or_code(AllocateProducerIdsResponse, allocate, self.image, message)
             case BrokerRegistrationRequest():
-                return _or_code(BrokerRegistrationResponse, self._brokers().register, message)
+                register = self._registrations().register_broker
+                return _or_code(BrokerRegistrationResponse, register, message, version)
             case BrokerHeartbeatRequest():
-                return _or_code(BrokerHeartbeatResponse, self._brokers().heartbeat, message)
+                return _or_code(BrokerHeartbeatResponse, self._heartbeats().heartbeat, message)
             case UnregisterBrokerRequest():
-                return _or_code(UnregisterBrokerResponse, self._brokers().unregister, message)
+                return _or_code(
+                    UnregisterBrokerResponse, unregister_broker, self.image, self._settings, message
+                )
             case ControllerRegistrationRequest():
-                return self._brokers().register_controller(message)
+                register_controller = self._registrations().register_controller
+                return _or_code(ControllerRegistrationResponse, register_controller, message)
             case _:
                 raise UnsupportedVersion(f"The controller does not serve {type(message).__name__}.")
 
     def _topics(self, event: ControllerRequest) -> TopicRequests:
         return TopicRequests(self.image, self._settings, self._rules, SeededRandom(event.seed))
 
-    def _brokers(self) -> BrokerRequests:
-        return BrokerRequests(self.image, self._settings, self._next_offset)
+    def _registrations(self) -> RegistrationRequests:
+        return RegistrationRequests(self.image, self._settings, self._facts, self._next_offset)
+
+    def _heartbeats(self) -> HeartbeatRequests:
+        return HeartbeatRequests(
+            self.image, self._settings, self._facts, self._progress, self._next_offset
+        )
 
 
 def _or_code(response: Callable[..., Any], work: Callable[..., Outcome], *given: Any) -> Outcome:

@@ -5,7 +5,6 @@ sync when the set fell below min.insync.replicas, so they have all committed rec
 are empty, the last leader may return. Other replicas lead only where unclean election is allowed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from penstock.controller.image import (
     BROKER,
     EVERY_BROKER,
+    MIGRATING_DIRECTORY,
     NO_LEADER,
     RECOVERING,
     TOPIC,
@@ -22,7 +22,7 @@ from penstock.controller.image import (
     PartitionImage,
     Topic,
 )
-from penstock.controller.records import DIRECTORIES_SINCE
+from penstock.controller.records import DIRECTORIES_SINCE, ISR_SHRINK_KEEPS_EPOCH_SINCE
 from penstock.controller.settings import MIN_ISR, ControllerSettings
 from penstock.wire.records.metadata import PartitionChangeRecord
 
@@ -48,14 +48,19 @@ class Electorate:
     removed: int = NO_LEADER  # leaves: neither in sync nor leader any more
     added: int = NO_LEADER  # returns: may lead although the image shows it fenced
     crashed: int = NO_LEADER  # came back without a clean stop: its log may have lost its end
+    offline: frozenset[bytes] = frozenset()  # directories that the image still shows online
     election: LeaderElection = LeaderElection.ONLINE
     _configs: dict[str, Any] = field(default_factory=dict)
 
-    def may_lead(self, broker_id: int) -> bool:
+    def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Return whether the broker is up and its replica of the partition is online."""
         if broker_id in (self.removed, self.crashed):
             return False
         broker = self.image.brokers.get(broker_id)
-        return broker_id == self.added or (broker is not None and broker.active)
+        if broker is None or not (broker.active or broker_id == self.added):
+            return False
+        directory = partition.directory_of(broker_id)
+        return directory not in self.offline and broker.has_online_directory(directory)
 
     def setting(self, topic: str, name: str, static: str) -> str:
         """Return the topic's own value, else the broker's, else the cluster's, else the static
@@ -104,7 +109,7 @@ def change_partition(
     last_known = list(partition.last_known_leaders)
     record = PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id)
 
-    leader, unclean = _elect(electorate, topic, wanted, isr, eligible)
+    leader, unclean = _elect(electorate, topic, partition, wanted, isr, eligible)
     if leader != partition.leader:
         record.leader = leader
         if unclean:
@@ -118,10 +123,13 @@ def change_partition(
         record.leader = leader  # a new epoch: those that go must not be taken for followers
     if not with_eligible and not isr:
         isr = list(partition.isr)  # the last one in sync stays named: only it may lead again
-    if with_eligible and not isr and partition.isr:
-        last_known = [partition.leader] if partition.leader != NO_LEADER else last_known
-    elif leader != NO_LEADER:
+    if with_eligible and record.leader >= 0:
         last_known = []
+    elif with_eligible and leader == NO_LEADER != partition.leader and not last_known:
+        last_known = [partition.leader]  # noted once: later changes leave the first one
+    shrinks = any(each not in isr for each in partition.isr)
+    if shrinks and electorate.image.metadata_version < ISR_SHRINK_KEEPS_EPOCH_SINCE:
+        record.leader = leader
 
     changed = record.leader != LEADER_UNCHANGED or record.leader_recovery_state >= 0
     for name, value, before in (
@@ -160,9 +168,12 @@ def _directories(image: Image, partition: PartitionImage, wanted: PartitionImage
 
 
 def default_directory(image: Image, broker_id: int) -> bytes:
-    """Return the only directory of a broker. A broker with several assigns one itself."""
+    """Return the only directory of a broker that takes replicas. A broker with several assigns one
+    itself."""
     broker = image.brokers.get(broker_id)
-    directories = () if broker is None else broker.directories
+    if broker is not None and not broker.directories:
+        return MIGRATING_DIRECTORY
+    directories = () if broker is None else broker.uncordoned_directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 
@@ -179,81 +190,25 @@ def _elect(
     electorate: Electorate,
     topic: Topic,
     partition: PartitionImage,
+    wanted: PartitionImage,
     isr: list[int],
     eligible: list[int],
 ) -> tuple[int, bool]:
     """Return the leader, and whether the choice may lose records."""
     entitled = isr or eligible
-    may_lead: Callable[[int], bool] = electorate.may_lead
+    candidates = [each for each in (partition.leader, *wanted.replicas) if each in entitled]
     if electorate.election is LeaderElection.PREFERRED:
-        first = partition.replicas[0]
-        if first in entitled and may_lead(first):
-            return first, False
-    if partition.leader in entitled and may_lead(partition.leader):
-        return partition.leader, False
-    for each in partition.replicas:
-        if each in entitled and may_lead(each):
+        candidates.sort(key=lambda each: each != wanted.replicas[0])
+    for each in candidates:
+        if electorate.may_lead(partition, each):
             return each, False
     if not entitled and electorate.image.eligible_leaders_enabled:
         # No replica is sure to have all records; the last leader has the most.
         last = partition.last_known_leaders
-        if len(last) == 1 and may_lead(last[0]):
+        if len(last) == 1 and electorate.may_lead(partition, last[0]):
             return last[0], True
     if electorate.unclean_allowed(topic.name):
-        for each in partition.replicas:
-            if may_lead(each):
+        for each in wanted.replicas:
+            if electorate.may_lead(partition, each):
                 return each, True
     return NO_LEADER, False
-
-
-def changes_on_leaving(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
-    """Return the changes for a broker that is fenced or gone: other replicas take over."""
-    return _changes(
-        Electorate(image, settings, removed=broker_id),
-        lambda partition: broker_id in partition.isr or partition.leader == broker_id,
-    )
-
-
-def changes_on_return(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
-    """Return the changes for a broker that is back: partitions without a leader may get this
-    one."""
-    return _changes(
-        Electorate(image, settings, added=broker_id),
-        lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas,
-    )
-
-
-def changes_on_crash(image: Image, settings: ControllerSettings, broker_id: int) -> list[Any]:
-    """Return the changes for a broker without a clean stop: its logs may lack their end.
-
-    With other replicas, the broker is no longer in sync. An only replica goes on leading in a new
-    epoch: clients then notice that offsets were used again. Without eligible leader replicas the
-    in-sync set stays, since nothing else names complete replicas.
-    """
-    records: list[Any] = []
-    if image.eligible_leaders_enabled:
-        records += _changes(
-            Electorate(image, settings, crashed=broker_id),
-            lambda partition: (
-                partition.replicas != (broker_id,)
-                and (broker_id in partition.isr or broker_id in partition.eligible_leaders)
-            ),
-        )
-    records += [
-        PartitionChangeRecord(
-            partition_id=partition.partition_id, topic_id=topic.topic_id, leader=broker_id
-        )
-        for topic, partition in image.partitions()
-        if partition.replicas == (broker_id,) and partition.leader == broker_id
-    ]
-    return records
-
-
-def _changes(electorate: Electorate, concerned: Callable[[PartitionImage], bool]) -> list[Any]:
-    records = []
-    for topic, partition in electorate.image.partitions():
-        if concerned(partition):
-            record = change_partition(electorate, topic, partition)
-            if record is not None:
-                records.append(record)
-    return records

@@ -4,15 +4,20 @@ from collections import Counter
 from typing import Any
 
 from penstock.controller.image import ELIGIBLE_LEADERS, EVERY_BROKER, Image, VersionRange
-from penstock.controller.records import ELIGIBLE_LEADERS_SINCE, METADATA_VERSION
-from penstock.controller.settings import MIN_ISR, ControllerSettings
+from penstock.controller.live_facts import LiveFacts
+from penstock.controller.records import (
+    CONTROLLER_REGISTRATION_SINCE,
+    ELIGIBLE_LEADERS_SINCE,
+    METADATA_VERSION,
+)
+from penstock.controller.settings import KRAFT_VERSION, MIN_ISR, ControllerSettings
 from penstock.effects import Outcome
 from penstock.errors import InvalidRequest, InvalidUpdateVersion, KafkaError
 from penstock.wire.messages import k57_update_features as k57
 from penstock.wire.records.metadata import ConfigRecord, FeatureLevelRecord
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
-KRAFT_VERSION = "kraft.version"
+NOT_SUPPORTED = VersionRange(0, 0)
 
 _ALL_FAILED = "The update failed for all features since the following feature had an error: "
 
@@ -23,9 +28,12 @@ _METADATA_UNCHANGED = frozenset({2, 4, 9, 10, 12, 16, 18, 19, 20, 21, 22, 24, 25
 class FeatureRequests:
     """Decides about feature levels; holds no state but what it was given."""
 
-    def __init__(self, image: Image, settings: ControllerSettings) -> None:
+    def __init__(
+        self, image: Image, settings: ControllerSettings, facts: LiveFacts | None = None
+    ) -> None:
         self._image = image
         self._settings = settings
+        self._facts = facts or LiveFacts()
 
     def update(self, request: k57.UpdateFeaturesRequest, version: int) -> Outcome:
         """Update all features of the request, or none."""
@@ -89,22 +97,42 @@ class FeatureRequests:
         ]
 
     def _check_supported(self, name: str, level: int) -> None:
-        ours = self._settings.supported_features.get(name)
-        holder = f"Local controller {self._settings.node_id}"
-        if ours is None:
-            raise _invalid(name, level, f"{holder} does not support this feature.")
+        image, node_id = self._image, self._settings.node_id
+        ranges = {f"Local controller {node_id}": self._settings.supported_features}
+        ranges |= {f"Broker {each.broker_id}": each.features for each in image.brokers.values()}
+        if image.metadata_version >= CONTROLLER_REGISTRATION_SINCE:
+            ranges |= {
+                f"Controller {each.controller_id}": each.features
+                for each in image.controllers.values()
+                if each.controller_id != node_id
+            }
+        for holder, features in ranges.items():
+            low, high = features.get(name, NOT_SUPPORTED)
+            if low <= level <= high:
+                continue
+            if high == 0:
+                raise _invalid(name, level, f"{holder} does not support this feature.")
+            raise _invalid(name, level, f"{holder} only supports versions {low}-{high}")
         if name == KRAFT_VERSION:
             raise _invalid(
                 name, level, "The quorum's version is fixed when the directory is formatted."
             )
-        holders = [(holder, ours)]
-        holders += [
-            (f"Broker {broker.broker_id}", broker.features.get(name, VersionRange(0, 0)))
-            for broker in self._image.brokers.values()
-        ]
-        for holder, (low, high) in holders:
-            if level and not low <= level <= high:
-                raise _invalid(name, level, f"{holder} only supports versions {low}-{high}")
+        if name not in self._settings.supported_features:
+            raise _invalid(
+                name, level, f"Local controller {node_id} does not support this feature."
+            )
+        self._check_voters(name, level)
+
+    def _check_voters(self, name: str, level: int) -> None:
+        if self._image.metadata_version < CONTROLLER_REGISTRATION_SINCE:
+            return
+        for voter_id in self._facts.voter_ids():
+            if voter_id != self._settings.node_id and voter_id not in self._image.controllers:
+                raise _invalid(
+                    name,
+                    level,
+                    f"controller {voter_id} has not registered, and may not support this feature",
+                )
 
     def _check_dependencies(self, name: str, level: int, proposed: dict[str, int]) -> None:
         metadata_version = proposed.get(METADATA_VERSION, self._image.metadata_version)

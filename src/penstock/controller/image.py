@@ -21,9 +21,12 @@ from penstock.wire.records.metadata import (
 NO_LEADER = -1
 RECOVERED, RECOVERING = 0, 1
 
-# The broker has not chosen a directory yet. Kafka reserves the first hundred ids; zero, which older
-# versions of this server wrote here, is MIGRATING.
+# Kafka reserves the first hundred directory ids. Migrating: the broker is older than directory ids;
+# earlier versions of this server wrote it for unassigned. Unassigned: the broker has not chosen a
+# directory yet. Lost: the directory of the replica is offline, and its id is not known.
+MIGRATING_DIRECTORY = bytes(16)
 UNASSIGNED_DIRECTORY = (1).to_bytes(16)
+LOST_DIRECTORY = (2).to_bytes(16)
 
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 
@@ -49,6 +52,13 @@ class PartitionImage:
     eligible_leaders: tuple[int, ...] = ()
     last_known_leaders: tuple[int, ...] = ()
     recovery_state: int = RECOVERED
+
+    def directory_of(self, broker_id: int) -> bytes:
+        """Return the directory of a replica; unassigned for a broker without one."""
+        for replica, directory in zip(self.replicas, self.directories, strict=False):
+            if replica == broker_id:
+                return directory
+        return UNASSIGNED_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,28 @@ class BrokerImage:
     @property
     def active(self) -> bool:
         return not self.fenced and not self.in_controlled_shutdown
+
+    def has_online_directory(self, directory: bytes) -> bool:
+        """Return whether a replica in this directory can be served. Without any directory the
+        broker registered before there were directory ids."""
+        if directory in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY):
+            return True
+        if directory == LOST_DIRECTORY:
+            return False
+        return not self.directories or directory in self.directories
+
+    @property
+    def uncordoned_directories(self) -> tuple[bytes, ...]:
+        """Return the directories that take new replicas: online and not cordoned."""
+        cordoned = self.cordoned or ()
+        return tuple(each for each in self.directories if each not in cordoned)
+
+    @property
+    def takes_replicas(self) -> bool:
+        """Return whether new replicas may be placed here. A fenced broker may get some, a broker in
+        controlled shutdown gets none."""
+        cordoned = bool(self.directories) and not self.uncordoned_directories
+        return not self.in_controlled_shutdown and not cordoned
 
     def endpoint(self, listener: str) -> ListenerEndpoint | None:
         for endpoint in self.endpoints:

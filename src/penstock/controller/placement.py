@@ -1,7 +1,8 @@
 """Where the replicas of new partitions go: striped over racks, then over the brokers of a rack.
 
 Racks take turns, and so do the brokers in each; both start where chance says. Brokers that are
-up go first, and the first replica is always on one of them, because it will lead.
+up go first, and the first replica is always on one of them, because it will lead. Brokers in
+controlled shutdown, and brokers with cordoned directories only, get nothing.
 """
 
 from collections.abc import Iterable
@@ -52,7 +53,8 @@ def assign_replicas(
     chance: SeededRandom,
 ) -> list[list[int]]:
     """Return the replicas of each new partition, the preferred leader first."""
-    known = sorted(brokers, key=lambda broker: broker.broker_id)
+    usable = [broker for broker in brokers if broker.takes_replicas]
+    known = sorted(usable, key=lambda broker: broker.broker_id)
     unfenced_count = sum(not broker.fenced for broker in known)
     _check(replication_factor, len(known), unfenced_count)
     if len(known) == 1:

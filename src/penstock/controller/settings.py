@@ -15,10 +15,11 @@ from penstock.controller.records import (
 RECORDS_PER_REQUEST_MAX = 10_000
 
 MIN_ISR = "min.insync.replicas"
+KRAFT_VERSION = "kraft.version"
 
 SUPPORTED_FEATURES: Mapping[str, VersionRange] = {
     METADATA_VERSION: VersionRange(METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
-    "kraft.version": VersionRange(0, 1),
+    KRAFT_VERSION: VersionRange(0, 1),
     "group.version": VersionRange(0, 1),
     "transaction.version": VersionRange(0, 2),
     ELIGIBLE_LEADERS: VersionRange(0, 1),
@@ -70,6 +71,7 @@ class ControllerSettings:
     delete_topic_enable: bool = True
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
+    broker_session_timeout_ms: int = 9000
     supported_features: Mapping[str, VersionRange] = field(
         default_factory=lambda: SUPPORTED_FEATURES
     )
