@@ -4,10 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.broker.metadata.storage_format import NEW_CLUSTER_FEATURES
+from penstock.controller.broker_sessions import FenceStaleBroker
 from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.image import BROKER, TOPIC, ConfigResourceId, Image
 from penstock.controller.live_facts import LiveFacts
-from penstock.controller.records import decode_record, encode_record
+from penstock.controller.records import (
+    METADATA_VERSION,
+    METADATA_VERSION_LATEST,
+    decode_record,
+    encode_record,
+)
 from penstock.controller.settings import SUPPORTED_FEATURES, ConfigEntry, ControllerSettings
 from penstock.effects import Outcome
 from penstock.errors import InvalidConfig
@@ -97,14 +103,22 @@ class Bench:
         broker_ids: Sequence[int] = (1,),
         *,
         without: str = "",
+        metadata_version: int = METADATA_VERSION_LATEST,
         facts: LiveFacts | None = None,
         **settings: Any,
     ) -> None:
-        bootstrap = [record for record in BOOTSTRAP if record.name != without]
+        bootstrap = [
+            FeatureLevelRecord(name=record.name, feature_level=metadata_version)
+            if record.name == METADATA_VERSION
+            else record
+            for record in BOOTSTRAP
+            if record.name != without
+        ]
+        self.rules = FewRules()
         self.steps: list[ImageUpdate] = []
         self.controller = Controller(
             ControllerSettings(cluster_id=CLUSTER_ID, node_id=1, **settings),
-            FewRules(),
+            self.rules,
             bootstrap,
             self.steps.append,
             facts=facts,
@@ -146,6 +160,11 @@ class Bench:
         values: dict[str, Any] = {"current_metadata_offset": self.offset - 1, **fields}
         request = k63.BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=epoch, **values)
         return self.ask(request, 2)
+
+    def expire(self, broker_id: int, epoch: int | None = None) -> bool:
+        """Let the session of a broker end. Return whether the controller has fenced it."""
+        epoch = self.image.brokers[broker_id].epoch if epoch is None else epoch
+        return bool(self.apply(self.controller.handle(FenceStaleBroker(broker_id, epoch), 0)))
 
     def create(
         self, name: str, partitions: int = 1, factor: int = 1, **configs: str

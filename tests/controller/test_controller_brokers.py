@@ -22,7 +22,7 @@ from penstock.wire.messages import k64_unregister_broker as k64
 from penstock.wire.messages import k67_allocate_producer_ids as k67
 from penstock.wire.messages import k70_controller_registration as k70
 from penstock.wire.records.metadata import PartitionChangeRecord, RegisterBrokerRecord
-from penstock.wire.structures import RegisteredListener
+from penstock.wire.structures import RegisteredFeature, RegisteredListener
 
 
 def test_a_broker_starts_fenced_and_its_epoch_is_the_offset_of_its_registration() -> None:
@@ -379,3 +379,99 @@ def test_a_new_cluster_has_the_features_it_was_formatted_with() -> None:
     assert bench.image.features[METADATA_VERSION] == 30
     assert bench.image.features[ELIGIBLE_LEADERS] == 1
     assert "share.version" not in bench.image.features
+
+
+@pytest.mark.parametrize(("metadata_version", "epoch"), [(11, 1), (12, 0)])
+def test_an_in_sync_set_that_shrinks_begins_an_epoch_below_3_6_only(
+    metadata_version: int, epoch: int
+) -> None:
+    bench = Bench((1, 2), without=ELIGIBLE_LEADERS, metadata_version=metadata_version)
+    assigned(bench, 1, 2)
+    fence(bench, 2)
+    partition = partition_of(bench)
+    assert (partition.leader, partition.isr) == (1, (1,))
+    assert (partition.leader_epoch, partition.partition_epoch) == (epoch, 1)
+
+
+def test_the_last_known_leader_is_noted_once() -> None:
+    bench = Bench((1, 2), min_insync_replicas=2)
+    assigned(bench, 1, 2)
+    fence(bench, 2)
+    fence(bench, 1)
+    assert partition_of(bench).last_known_leaders == (1,)
+    bench.ask(registration(2, incarnation_id=SECOND_START), 4)
+    partition = partition_of(bench)
+    assert (partition.eligible_leaders, partition.last_known_leaders) == ((1,), (1,))
+    bench.ask(registration(1, incarnation_id=SECOND_START), 4)
+    partition = partition_of(bench)
+    assert (partition.eligible_leaders, partition.last_known_leaders) == ((), (1,))
+
+
+def test_while_a_replica_is_eligible_the_last_known_leader_has_to_wait() -> None:
+    bench = Bench((1, 2), min_insync_replicas=2)
+    assigned(bench, 1, 2)
+    fence(bench, 2)
+    fence(bench, 1)
+    bench.join(1, incarnation_id=SECOND_START)
+    partition = partition_of(bench)
+    assert (partition.leader, partition.eligible_leaders) == (NO_LEADER, (2,))
+    bench.beat(2, bench.image.brokers[2].epoch)
+    partition = partition_of(bench)
+    assert (partition.leader, partition.isr, partition.recovery_state) == (2, (2,), RECOVERED)
+
+
+def test_a_broker_that_is_forgotten_leads_nothing() -> None:
+    bench = Bench((1, 2), without=ELIGIBLE_LEADERS)
+    assigned(bench, 1, 2)
+    fence(bench, 2)
+    assert bench.ask(k64.UnregisterBrokerRequest(broker_id=2)).error_code == 0
+    partition = partition_of(bench)
+    assert (partition.leader, partition.isr) == (1, (1,))
+
+
+def controller_registration(
+    controller_id: int, *features: RegisteredFeature, **fields: Any
+) -> k70.ControllerRegistrationRequest:
+    return k70.ControllerRegistrationRequest(
+        controller_id=controller_id,
+        incarnation_id=bytes([controller_id]) * 16,
+        features=list(features),
+        **fields,
+    )
+
+
+def test_a_controller_with_an_unknown_security_protocol_is_rejected() -> None:
+    bench = Bench(())
+    listener = RegisteredListener(name="X", host="h", port=1, security_protocol=77)
+    reply = bench.ask(controller_registration(2, listeners=[listener]))
+    assert reply.error_code == errors.InvalidRegistration.code
+
+
+def test_controllers_register_from_3_7_on() -> None:
+    bench = Bench((), without=ELIGIBLE_LEADERS, metadata_version=14)
+    reply = bench.ask(controller_registration(2))
+    assert reply.error_code == errors.UnsupportedVersion.code
+
+
+def test_a_feature_goes_no_higher_than_each_broker_and_each_controller_supports() -> None:
+    bench = Bench((1,))
+    assert update(bench, "group.version", 0, 2).error_code == 0
+    old = registration(2)
+    old.features = [each for each in old.features if each.name != "group.version"]
+    bench.ask(old, 4)
+    reply = update(bench, "group.version", 1)
+    assert "Broker 2 does not support this feature." in reply.error_message
+    assert bench.ask(k64.UnregisterBrokerRequest(broker_id=2)).error_code == 0
+    bench.ask(controller_registration(3))
+    reply = update(bench, "group.version", 1)
+    assert "Controller 3 does not support this feature." in reply.error_message
+    name = "group.version"
+    feature = RegisteredFeature(name=name, min_supported_version=0, max_supported_version=1)
+    bench.ask(controller_registration(3, feature))
+    assert update(bench, "group.version", 1).error_code == 0
+
+
+def test_a_feature_waits_for_the_registration_of_each_voter() -> None:
+    bench = Bench((1,), facts=LiveFacts(voter_ids=lambda: (1, 2)))
+    reply = update(bench, "transaction.version", 1, 2)
+    assert "controller 2 has not registered" in reply.error_message

@@ -65,6 +65,7 @@ def assign_replicas(
         by_rack.setdefault("" if broker.rack is None else "r" + broker.rack, []).append(broker)
     racks = [_Rack(by_rack[name], chance) for name in sorted(by_rack)]
     offset = chance.below(len(racks))
+    led = {broker.broker_id: 0 for broker in known if not broker.fenced}
     placed: list[list[int]] = []
     round_number = 0
     for _ in range(partition_count):
@@ -75,7 +76,8 @@ def assign_replicas(
                 chance.shuffle(rack.unfenced.brokers)
                 chance.shuffle(rack.fenced.brokers)
             round_number = 0
-        placed.append(_assign_one(racks, offset % len(racks), replication_factor, round_number))
+        replicas = _assign_one(racks, offset % len(racks), replication_factor, round_number)
+        placed.append(_leader_first(replicas, led))
         round_number += 1
         offset += 1
     return placed
@@ -97,6 +99,14 @@ def _assign_one(racks: list[_Rack], offset: int, count: int, round_number: int) 
                 replicas.append(found)
         position = (position + 1) % len(racks)
     return replicas
+
+
+def _leader_first(replicas: list[int], led: dict[int, int]) -> list[int]:
+    """Return the replicas, first the one that leads the fewest partitions so far. The turns alone
+    give some brokers no leader where a rack has as many brokers as there are racks."""
+    leader = min((each for each in replicas if each in led), key=led.__getitem__)
+    led[leader] += 1
+    return [leader, *(each for each in replicas if each != leader)]
 
 
 def _check(replication_factor: int, broker_count: int, unfenced_count: int) -> None:
