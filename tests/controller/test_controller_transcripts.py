@@ -11,6 +11,7 @@ from penstock.errors import BY_CODE
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k37_create_partitions as k37
 from penstock.wire.messages import k45_alter_partition_reassignments as k45
+from penstock.wire.records.metadata import PartitionChangeRecord
 from transcripts import Command, check
 
 SCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
@@ -32,9 +33,14 @@ def shown(value: Any) -> str:
 
 
 def fields_of(record: object) -> str:
-    """Return the fields of a record that are not empty."""
+    """Return the fields of a record that are not empty; of a change, all that it names."""
     named = ((each, getattr(record, each)) for each in record.__annotations__)
-    return " ".join(f"{name}={shown(value)}" for name, value in named if value or value == 0)
+    changes = isinstance(record, PartitionChangeRecord)
+    return " ".join(
+        f"{name}={shown(value)}"
+        for name, value in named
+        if value or value == 0 or (changes and value is not None)
+    )
 
 
 class Play:
@@ -43,6 +49,7 @@ class Play:
     def __init__(self) -> None:
         self.bench = Bench(broker_ids=())
         self._epochs: dict[int, int] = {}
+        self._starts = 1
 
     def __call__(self, command: Command) -> list[str]:
         written = len(self.bench.log)
@@ -62,7 +69,24 @@ class Play:
         broker_id = int(command.objects[0])
         wish = dict.fromkeys(command.objects[1:], True)
         reply = self.bench.beat(broker_id, self._epochs[broker_id], **wish)
-        return f"{error_name(reply.error_code)} fenced={reply.is_fenced}"
+        stop = " stop" if reply.should_shut_down else ""
+        return f"{error_name(reply.error_code)} fenced={reply.is_fenced}{stop}"
+
+    def restart(self, command: Command) -> str:
+        """Register a new incarnation, after a clean stop or without one."""
+        broker_id = int(command.objects[0])
+        self._starts += 1
+        incarnation_id = bytes([self._starts, broker_id]) * 8
+        previous = self._epochs[broker_id] if "cleanly" in command.objects else -1
+        request = registration(
+            broker_id, incarnation_id=incarnation_id, previous_broker_epoch=previous
+        )
+        reply = self.bench.ask(request, 4)
+        self._epochs[broker_id] = reply.broker_epoch
+        return f"{error_name(reply.error_code)} epoch={reply.broker_epoch}"
+
+    def expire(self, command: Command) -> str:
+        return f"fenced={self.bench.expire(int(command.objects[0]))}"
 
     def create(self, command: Command) -> str:
         result = self.bench.create(

@@ -104,8 +104,9 @@ def change_partition(
     isr = [each for each in wanted.isr if each not in gone]
     if wanted.adding or wanted.removing:
         wanted, isr = complete_reassignment(wanted, isr)
-    eligible = _eligible_leaders(electorate, topic, partition, isr) if with_eligible else []
-    eligible = [each for each in eligible if each in wanted.replicas]
+    eligible = []
+    if with_eligible and len(isr) < electorate.min_isr(topic.name, partition):
+        eligible = _eligible_leaders(electorate, partition, wanted, isr)
     last_known = list(partition.last_known_leaders)
     record = PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id)
 
@@ -178,12 +179,13 @@ def default_directory(image: Image, broker_id: int) -> bytes:
 
 
 def _eligible_leaders(
-    electorate: Electorate, topic: Topic, partition: PartitionImage, isr: list[int]
+    electorate: Electorate, partition: PartitionImage, wanted: PartitionImage, isr: list[int]
 ) -> list[int]:
-    if len(isr) >= electorate.min_isr(topic.name, partition):
-        return []
+    """Return the replicas that leave an in-sync set below min.insync.replicas, and those that have
+    left it before."""
     candidates = dict.fromkeys((*partition.eligible_leaders, *partition.isr))
-    return [each for each in candidates if each not in isr and each != electorate.crashed]
+    gone = (*isr, electorate.crashed)
+    return [each for each in candidates if each not in gone and each in wanted.replicas]
 
 
 def _elect(
@@ -196,11 +198,11 @@ def _elect(
 ) -> tuple[int, bool]:
     """Return the leader, and whether the choice may lose records."""
     entitled = isr or eligible
-    candidates = [each for each in (partition.leader, *wanted.replicas) if each in entitled]
-    if electorate.election is LeaderElection.PREFERRED:
-        candidates.sort(key=lambda each: each != wanted.replicas[0])
-    for each in candidates:
-        if electorate.may_lead(partition, each):
+    first = wanted.replicas[0]  # then the present leader, then the others in their order
+    if electorate.election is not LeaderElection.PREFERRED or first not in entitled:
+        first = partition.leader
+    for each in (first, partition.leader, *wanted.replicas):
+        if each in entitled and electorate.may_lead(partition, each):
             return each, False
     if not entitled and electorate.image.eligible_leaders_enabled:
         # No replica is sure to have all records; the last leader has the most.

@@ -54,11 +54,11 @@ class PartitionImage:
     recovery_state: int = RECOVERED
 
     def directory_of(self, broker_id: int) -> bytes:
-        """Return the directory of a replica; unassigned for a broker without one."""
-        for replica, directory in zip(self.replicas, self.directories, strict=False):
-            if replica == broker_id:
-                return directory
-        return UNASSIGNED_DIRECTORY
+        """Return the directory of a replica; unassigned for a broker without one, and for all
+        replicas if the records are older than directory ids."""
+        if broker_id not in self.replicas or len(self.directories) != len(self.replicas):
+            return UNASSIGNED_DIRECTORY
+        return self.directories[self.replicas.index(broker_id)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,12 @@ class BrokerImage:
     def has_online_directory(self, directory: bytes) -> bool:
         """Return whether a replica in this directory can be served. Without any directory the
         broker registered before there were directory ids."""
-        if directory in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY):
+        if directory in self.directories or directory in (
+            MIGRATING_DIRECTORY,
+            UNASSIGNED_DIRECTORY,
+        ):
             return True
-        if directory == LOST_DIRECTORY:
-            return False
-        return not self.directories or directory in self.directories
+        return not self.directories and directory != LOST_DIRECTORY
 
     @property
     def uncordoned_directories(self) -> tuple[bytes, ...]:
