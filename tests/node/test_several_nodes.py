@@ -13,6 +13,7 @@ from penstock.wire.messages.k19_create_topics import (
 
 CREATE_TOPICS_VERSION = 7
 SEED = 3
+SESSION_MS, HEARTBEAT_MS = 9_000, 2_000  # Kafka's defaults
 
 
 def create(cluster: SimCluster, node_id: int, name: str, partitions: int = 6) -> int:
@@ -147,3 +148,43 @@ def test_a_broker_joins_later() -> None:
     cluster.run_until_ready()
     assert create(cluster, 4, "t", partitions=8) == 0
     assert 4 in leaders(cluster, 4, "t")
+
+
+def test_a_silent_broker_is_fenced_when_its_session_ends(cluster: SimCluster) -> None:
+    create(cluster, 1, "t")
+    silent = cluster.nodes[followers(cluster)[0]]
+    watching = cluster.active
+    assert watching is not None
+    silent.kill()
+    killed_ms = cluster.simulation.now_ms
+    cluster.simulation.run_until(lambda: watching.image.brokers[silent.node_id].fenced)
+    waited_ms = cluster.simulation.now_ms - killed_ms
+    assert SESSION_MS - HEARTBEAT_MS <= waited_ms <= SESSION_MS + 500
+    assert silent.node_id not in leaders(cluster, watching.node_id, "t")
+
+
+def test_a_new_active_controller_gives_each_broker_a_full_session(cluster: SimCluster) -> None:
+    cluster.simulation.run_for(1_000)
+    first = cluster.active
+    assert first is not None
+    silent = cluster.nodes[followers(cluster)[0]]
+    silent.world.pause(60_000)
+    first.kill()
+    # A majority of three needs the paused node: its return elects the next controller.
+    cluster.simulation.run_until(lambda: cluster.active not in (None, first), limit_ms=80_000)
+    assert cluster.active is not None
+    assert not cluster.active.image.brokers[silent.node_id].fenced
+
+
+def test_a_broker_that_stops_leaves_its_partitions_before_its_end(cluster: SimCluster) -> None:
+    create(cluster, 1, "t")
+    leaving = cluster.nodes[followers(cluster)[0]]
+    watching = cluster.active
+    assert watching is not None
+    began_ms = cluster.simulation.now_ms
+    leaving.stop()
+    cluster.simulation.run_until(lambda: leaving.is_over)
+    assert watching.image.brokers[leaving.node_id].fenced
+    assert leaving.node_id not in leaders(cluster, watching.node_id, "t")
+    assert cluster.simulation.now_ms - began_ms < 1_000
+

@@ -107,7 +107,8 @@ class Runtime(Generic[M]):
     `make` returns a machine without state. `before_release` gets every commit before the replies
     that waited for it leave. `send` performs what a machine sends. `unreadable` gets the problem of
     a log that cannot be loaded; without it the problem is raised. `begin` begins a batch that is
-    encoded in pieces, and later events wait for its end. With a `standby` the machine follows the
+    encoded in pieces, and later events wait for its end. `activated` is called when the machine
+    begins to handle events. With a `standby` the machine follows the
     log while another node leads.
     """
 
@@ -125,6 +126,7 @@ class Runtime(Generic[M]):
         send: Callable[[Any], None] | None = None,
         unreadable: Callable[[LogUnreadable], None] | None = None,
         begin: Callable[[], MachineBatchWriter] | None = None,
+        activated: Callable[[], None] | None = None,
         standby: "Standby[M] | None" = None,
         parked_max: int = PARKED_MAX,
     ) -> None:
@@ -139,6 +141,7 @@ class Runtime(Generic[M]):
         self._send = send
         self._unreadable = unreadable
         self._begin = begin
+        self._activated = activated
         self._standby = standby
         self._active_at: int | None = None  # a follower becomes active when it has seen this offset
         self._committed: LogReader[MachineRecord] | None = None
@@ -614,6 +617,8 @@ class Runtime(Generic[M]):
 
     def _activate(self) -> None:
         self._state = RuntimeState.ACTIVE
+        if self._activated is not None:
+            self._activated()
         outcome = self._machine.loaded(self._clock.wall_ms())
         if outcome.records:
             # Apart: if the log rejects them, the timers are set all the same.

@@ -47,6 +47,7 @@ def make_metadata(
             delete_topic_enable=config.boolean("delete.topic.enable"),
             min_insync_replicas=config.integer("min.insync.replicas"),
             unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
+            broker_session_timeout_ms=config.integer("broker.session.timeout.ms"),
         ),
         rules=TableRules(config),
         snapshots=SnapshotPolicy(

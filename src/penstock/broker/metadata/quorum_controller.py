@@ -5,18 +5,22 @@ leader of the quorum is the active controller. Listeners get an image when its r
 committed, before the parked replies leave.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from penstock.broker.metadata.quorum_files import DiskQuorumFiles
 from penstock.broker.metadata.storage_format import read_bootstrap
+from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
 from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.delta import Delta
 from penstock.controller.image import Image
 from penstock.controller.image_difference import difference_of
 from penstock.controller.image_records import image_records
+from penstock.controller.live_facts import LiveFacts
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.errors import NotController, ThrottlingQuotaExceeded
@@ -27,7 +31,10 @@ from penstock.raft.quorum import Quorum, QuorumSettings
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voters import QuorumVoter, VoterEndpoint
+from penstock.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest
 from penstock.world import Clock, Disk, DiskFailed, Entropy, Timer, Timers
+
+log = logging.getLogger("penstock.controller")
 
 # Each change that is not committed yet holds an image of its own.
 CHANGES_IN_FLIGHT_MAX = 1000
@@ -76,6 +83,13 @@ class QuorumController:
         self._replaces_image = False  # the next update comes from a snapshot
         self._listeners: list[ImageListener] = []
         self._snapshot_timer: Timer | None = None
+        self._sessions = BrokerSessions(controller.broker_session_timeout_ms)
+        self._session_timer: Timer | None = None
+        self._facts = LiveFacts(
+            has_session=self._has_session,
+            kraft_version=lambda: self._quorum.describe().kraft_version,
+            voter_ids=lambda: [each.node_id for each in self._quorum.describe().voters],
+        )
         self._quorum = Quorum(
             DiskQuorumFiles(disk, timers, open_log),
             clock,
@@ -99,6 +113,7 @@ class QuorumController:
             before_release=self._publish,
             unreadable=lambda problem: unreadable(str(problem)),
             begin=self._quorum.begin,
+            activated=self._watch_sessions,
             standby=Standby(self._quorum, self._resume, self._restart),
             parked_max=CHANGES_IN_FLIGHT_MAX,
         )
@@ -107,14 +122,18 @@ class QuorumController:
         """Return a controller without state: records of a whole log or snapshot follow."""
         self._waiting = deque()
         self._replaces_image = True
-        return Controller(self._settings, self._rules, self._bootstrap, self._stepped)
+        return Controller(
+            self._settings, self._rules, self._bootstrap, self._stepped, facts=self._facts
+        )
 
     def _resume(self) -> tuple[Controller, int]:
         """Return a standby with the published image; committed records follow."""
         self._waiting = deque()
         self._replaces_image = False
         image = self._image
-        standby = Controller(self._settings, self._rules, self._bootstrap, self._stepped, image)
+        standby = Controller(
+            self._settings, self._rules, self._bootstrap, self._stepped, image, self._facts
+        )
         standby.follow()
         return standby, image.offset + 1
 
@@ -148,18 +167,21 @@ class QuorumController:
 
     def stop(self) -> None:
         """Answer all parked requests with an error; every answered change is on disk already."""
-        if self._snapshot_timer is not None:
-            self._snapshot_timer.cancel()
-            self._snapshot_timer = None
+        self._cancel_timers()
         self._quorum.stop()
         self._runtime.stop()
 
     def kill(self) -> None:
         """Stop at once without a write or an answer."""
-        if self._snapshot_timer is not None:
-            self._snapshot_timer.cancel()
+        self._cancel_timers()
         self._quorum.kill()
         self._runtime.stop()
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._snapshot_timer, self._session_timer):
+            if timer is not None:
+                timer.cancel()
+        self._snapshot_timer = self._session_timer = None
 
     # Requests
 
@@ -184,12 +206,54 @@ class QuorumController:
 
     def submit(self, message: Any, version: int, done: ReplyCallback) -> None:
         """Submit a request to the controller of this node; `done` gets the response or a
-        KafkaError, once its records are committed."""
+        KafkaError, once its records are committed. The session of a broker counts from here."""
+        if isinstance(message, BrokerHeartbeatRequest):
+            now_ms = self._clock.mono_ms()
+            self._sessions.contact(message.broker_id, message.broker_epoch, now_ms)
         self._runtime.submit(ControllerRequest(message, version, self._entropy.uuid()), done)
 
     def receive(self, request: QuorumRequest, reply: Callable[[QuorumResponse], None]) -> None:
         """Give a request of another node to the quorum."""
         self._quorum.receive(request, reply)
+
+    # Sessions of brokers
+
+    def _has_session(self, broker_id: int, broker_epoch: int) -> bool:
+        return self._sessions.has_session(broker_id, broker_epoch, self._clock.mono_ms())
+
+    def _watch_sessions(self) -> None:
+        """Give every broker a full session, and fence those whose session ends: the controller of
+        this node has become active."""
+        self._sessions.begin(self._image.brokers.values(), self._clock.mono_ms())
+        self._schedule_session_check()
+
+    def _schedule_session_check(self) -> None:
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+        at_ms = self._sessions.next_check_ms(self._clock.mono_ms())
+        self._session_timer = self._timers.at(at_ms, self._check_sessions_soon)
+
+    def _check_sessions_soon(self) -> None:
+        # After a pause of this process heartbeats wait in the sockets: those are read first.
+        self._timers.soon(lambda: self._timers.soon(self._check_sessions))
+
+    def _check_sessions(self) -> None:
+        self._session_timer = None
+        if not self.is_active:
+            return
+        stale = self._sessions.stale(self._image.brokers, self._clock.mono_ms())
+        if stale is not None:
+            self._runtime.submit(stale, partial(self._fenced, stale))
+        self._schedule_session_check()
+
+    def _fenced(self, stale: FenceStaleBroker, result: object) -> None:
+        if result is True:
+            log.warning(
+                "broker %d is fenced: no heartbeat came for %d ms. Its partitions move to other"
+                " replicas in sync, or wait for its return",
+                stale.broker_id,
+                self._settings.broker_session_timeout_ms,
+            )
 
     # The image
 
