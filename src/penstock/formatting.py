@@ -1,22 +1,29 @@
 """Makes data directories those of a cluster before a node is first started with them.
 
 A start does the same where that is safe (broker/metadata/storage_format.py). Formatting by hand
-lets a user choose the cluster's id. Directories that belong to a cluster stay as they are.
+lets a user choose the cluster's id, its features and the first voters of its quorum. Directories
+that belong to a cluster stay as they are.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from penstock.broker.metadata.bootstrap_files import NEW_CLUSTER_FEATURES
+from penstock.broker.metadata.initial_controllers import parse_initial_controllers
 from penstock.broker.metadata.storage_format import (
     LOCK_FILE,
-    NEW_CLUSTER_FEATURES,
+    FormatRequest,
     StorageError,
     check_cluster_id,
+    check_metadata_directory,
+    check_owners,
     controller_endpoint,
+    format_now,
     load_meta_properties,
-    open_directories_now,
+    new_directory_id,
 )
 from penstock.config.broker import BrokerConfig
+from penstock.raft.voters import QuorumVoter, Voters
 from penstock.real.disk import RealDisk
 from penstock.real.world import RealWorld
 from penstock.world import DiskFailed
@@ -27,53 +34,76 @@ class FormatRefused(Exception):
 
 
 class Formatted(NamedTuple):
-    """The directories that were made the cluster's; the metadata's is `metadata`."""
+    """The directories that were made the cluster's; the metadata's is `metadata`. `voters` are the
+    ids of the first voters, empty if none were given."""
 
     directories: tuple[str, ...]
     metadata: str
+    voters: tuple[int, ...]
 
 
 def format_directories(
     config: BrokerConfig,
     cluster_id: str,
     *,
+    standalone: bool = False,
+    initial_controllers: str | None = None,
     skip_formatted: bool = False,
     levels: Mapping[str, int] | None = None,
 ) -> Formatted:
     """Format the directories of a node for a cluster. Raise FormatRefused if one is formatted
-    already, unless `skip_formatted`. `levels` are those of features that differ from a new
+    already, unless `skip_formatted`. `standalone` makes this node the only voter;
+    `initial_controllers` names several. `levels` are those of features that differ from a new
     cluster."""
     world = RealWorld(group_access=config.group_access)
     disks: list[RealDisk] = []
     try:
         check_cluster_id(cluster_id)
+        voters = _first_voters(config, world, standalone, initial_controllers)
         for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
             disk = world.disk(root)
             if not disk.lock(LOCK_FILE):
                 raise FormatRefused(f"A node is using {root}. Stop it first.")
             disks.append(disk)
-        found = {disk.root: load_meta_properties(disk) for disk in disks}
-        taken = [root for root, each in found.items() if each is not None]
-        if taken and not skip_formatted:
+        check_owners(disks, config.node_id, cluster_id)
+        formatted = [disk.root for disk in disks if load_meta_properties(disk) is not None]
+        if formatted and not skip_formatted:
             raise FormatRefused(
-                f"Log directory {taken[0]} is already formatted. Use --ignore-formatted to ignore "
-                "this directory and format the others."
+                f"Log directory {formatted[0]} is already formatted. Use --ignore-formatted to "
+                "ignore this directory and format the others."
             )
-        open_directories_now(
-            disks,
-            node_id=config.node_id,
-            cluster_id=cluster_id,
-            sole_voter=config.sole_voter,
-            endpoint=controller_endpoint(config, world.network),
-            clock=world.clock,
-            entropy=world.entropy,
-            features={**NEW_CLUSTER_FEATURES, **(levels or {})},
-        )
-        made = tuple(root for root, each in found.items() if each is None)
-        return Formatted(made, disks[0].root)
+        if disks[0].root not in formatted:
+            check_metadata_directory(
+                disks, is_controller=config.is_controller, sole_voter=config.sole_voter
+            )
+        features = {**NEW_CLUSTER_FEATURES, **(levels or {})}
+        request = FormatRequest(cluster_id, config.node_id, voters, features)
+        format_now(disks, request, clock=world.clock, entropy=world.entropy)
+        made = tuple(disk.root for disk in disks if disk.root not in formatted)
+        return Formatted(made, disks[0].root, tuple(each.node_id for each in voters))
     except (StorageError, DiskFailed) as problem:
         raise FormatRefused(str(problem)) from problem
     finally:
         for disk in disks:
             disk.unlock()
         world.close()
+
+
+def _first_voters(
+    config: BrokerConfig, world: RealWorld, standalone: bool, initial_controllers: str | None
+) -> Voters:
+    endpoint = controller_endpoint(config, world.network)
+    if standalone:
+        return (QuorumVoter(config.node_id, new_directory_id(world.entropy), (endpoint,)),)
+    if initial_controllers is None:
+        return ()
+    names = config.controller_listener_names
+    voters = parse_initial_controllers(
+        initial_controllers, names[0] if names else endpoint.listener
+    )
+    if not config.is_controller and any(each.node_id == config.node_id for each in voters):
+        raise FormatRefused(
+            f"--initial-controllers names node {config.node_id}, whose process.roles has no "
+            "controller. Add the role, or leave the node out."
+        )
+    return voters

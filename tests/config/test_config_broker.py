@@ -123,6 +123,7 @@ def test_voters_are_parsed_and_checked() -> None:
 
 def test_another_hosts_controller_makes_this_node_not_the_only_voter() -> None:
     settings = {
+        "node.id": "1",
         "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
         "controller.listener.names": "CONTROLLER",
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.broker.metadata.storage_format import NEW_CLUSTER_FEATURES
+from penstock.broker.metadata.bootstrap_files import NEW_CLUSTER_FEATURES
 from penstock.controller.broker_sessions import FenceStaleBroker
 from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.image import BROKER, TOPIC, ConfigResourceId, Image

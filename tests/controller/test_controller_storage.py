@@ -3,10 +3,10 @@
 import pytest
 from metadata_world import ENDPOINT, MetadataWorld, Ticking
 
+from penstock.broker.metadata.bootstrap_files import BOOTSTRAP, read_bootstrap
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.broker.metadata.snapshot_files import read_snapshot
 from penstock.broker.metadata.storage_format import (
-    BOOTSTRAP,
     META_PROPERTIES,
     MetadataMissing,
     MetaProperties,
@@ -17,7 +17,6 @@ from penstock.broker.metadata.storage_format import (
     WrongNode,
     load_meta_properties,
     open_directories_now,
-    read_bootstrap,
 )
 from penstock.model import id_to_text
 from penstock.raft.snapshot import MetadataSnapshotId
@@ -28,9 +27,15 @@ FIRST = MetadataSnapshotId(0, 0)
 
 
 def open_them(
-    *disks: SimDisk, node_id: int = 1, cluster_id: str | None = None, sole_voter: bool = True
+    *disks: SimDisk,
+    node_id: int = 1,
+    cluster_id: str | None = None,
+    sole_voter: bool = True,
+    is_controller: bool = True,
+    static_voters: bool = False,
+    seed: int = 1,
 ) -> list[MetaProperties]:
-    ticking = Ticking(1)
+    ticking = Ticking(seed)
     return open_directories_now(
         disks,
         node_id=node_id,
@@ -39,6 +44,8 @@ def open_them(
         endpoint=ENDPOINT,
         clock=ticking,
         entropy=ticking,
+        is_controller=is_controller,
+        static_voters=static_voters,
     )
 
 
@@ -179,9 +186,91 @@ def test_what_kafka_formatted_and_nobody_used_is_opened() -> None:
     assert open_them(disk) == [before]
 
 
+def test_a_sole_static_voter_gets_no_quorum_snapshot() -> None:
+    disk = SimDisk(1)
+    open_them(disk, static_voters=True)
+    assert sorted(disk.files()) == [BOOTSTRAP, META_PROPERTIES]
+
+
+# -- nodes of a cluster
+
+
+def refusal(*disks: SimDisk, is_controller: bool = True, static_voters: bool = False) -> str:
+    with pytest.raises(StorageError) as caught:
+        open_them(
+            *disks, sole_voter=False, is_controller=is_controller, static_voters=static_voters
+        )
+    return str(caught.value)
+
+
 def test_one_of_several_voters_is_never_formatted_on_start() -> None:
-    with pytest.raises(NotFormatted, match="could vote twice"):
-        open_them(SimDisk(1), sole_voter=False)
+    disk = SimDisk(1)
+    text = refusal(disk)
+    assert "kafka-storage format --cluster-id ID --config FILE" in text
+    assert "--initial-controllers" in text
+    assert not disk.files()
+
+
+def test_a_static_voter_is_told_to_format_without_initial_controllers() -> None:
+    text = refusal(SimDisk(1), static_voters=True)
+    assert "kafka-storage format" in text
+    assert "--initial-controllers" not in text
+
+
+def test_a_new_broker_is_told_to_format_first() -> None:
+    text = refusal(SimDisk(1), is_controller=False)
+    assert "kafka-storage format" in text
+    assert "--initial-controllers" not in text
+
+
+def test_a_voter_of_several_that_lost_its_metadata_directory_is_refused() -> None:
+    first, second = SimDisk(1), SimDisk(2)
+    open_them(first, second)
+    text = refusal(SimDisk(3), second)
+    assert "restore the metadata from a copy" in text
+    assert "could vote twice" in text
+
+
+def test_a_voter_of_several_that_lost_its_metadata_log_is_refused() -> None:
+    disk = used_node()
+    disk.remove_now(METADATA_DIRECTORY)
+    assert "could vote twice" in refusal(disk)
+
+
+def broker(*disks: SimDisk) -> list[MetaProperties]:
+    return open_them(*disks, sole_voter=False, is_controller=False, seed=2)
+
+
+def test_a_broker_gets_a_new_metadata_directory_and_keeps_the_ids_of_the_others() -> None:
+    first, second = SimDisk(1), SimDisk(2)
+    before = open_them(first, second, cluster_id=CLUSTER_ID)
+    new = SimDisk(3)
+    after = broker(new, second)
+    assert after[1] == before[1]
+    assert after[0].cluster_id == CLUSTER_ID
+    assert after[0].directory_id not in {each.directory_id for each in before}
+    assert sorted(new.files()) == [BOOTSTRAP, META_PROPERTIES]
+
+
+def test_a_broker_without_its_metadata_log_fetches_it_again() -> None:
+    disk = used_node()
+    (before,) = broker(disk)
+    disk.remove_now(METADATA_DIRECTORY)
+    assert broker(disk) == [before]
+
+
+def test_a_broker_adopts_a_new_directory() -> None:
+    first, second = SimDisk(1), SimDisk(2)
+    (before,) = open_them(first)
+    after = broker(first, second)
+    assert after[0] == before
+    assert load_meta_properties(second) == after[1]
+
+
+def test_a_broker_with_its_directories_in_another_order_is_refused() -> None:
+    second = SimDisk(2, root="second")
+    first = used_node(second)
+    assert "Name memory first" in refusal(second, first, is_controller=False)
 
 
 def test_another_node_or_cluster_is_refused() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kafka_running import Node, Ran, ran
 
-from penstock.broker.metadata.storage_format import read_bootstrap
+from penstock.broker.metadata.bootstrap_files import read_bootstrap
 from penstock.real.world import RealWorld
 from penstock.testing import Cluster
 
@@ -86,14 +86,13 @@ def test_info_tells_of_directories(config: str, tmp_path: Path) -> None:
     [
         (("-t", CLUSTER), "Because controller.quorum.voters is not set on this controller"),
         (("-t", "x", "-s"), "'x' is not a cluster id"),
-        (("-t", CLUSTER, "-s", "-r", "3.0"), "Unknown release version '3.0'."),
+        (("-t", CLUSTER, "-s", "-r", "3.0"), "Unknown metadata.version '3.0'. Supported"),
         (("-t", CLUSTER, "-s", "-f", "x=1"), "Unsupported feature: x."),
         (
             ("-t", CLUSTER, "-s", "-f", "group.version=2"),
             "Unsupported level 2 of feature group.version.",
         ),
         (("-t", CLUSTER, "-s", "-S", "x"), "--add-scram: credentials are not stored here"),
-        (("-t", CLUSTER, "-N"), "a node here is a quorum of its own"),
     ],
 )
 def test_a_format_that_cannot_be_is_refused(

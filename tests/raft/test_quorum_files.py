@@ -62,7 +62,7 @@ def test_a_damaged_state_stops_the_start_and_says_what_to_do() -> None:
     disk = SimDisk(1)
     snapshot(disk)
     disk.put(PATH, b"{not json")
-    with pytest.raises(QuorumFilesCorrupt, match="deleting it"):
+    with pytest.raises(QuorumFilesCorrupt, match="Restore its latest copy"):
         make(disk)[0].start()
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from penstock.config.allowed import address_counts, host_port
 from penstock.config.key import Mode, Value, ValueType
 from penstock.config.listeners import (
+    EVERY_INTERFACE,
     OWN_HOSTS,
     Address,
     ListenerAddress,
@@ -253,16 +254,21 @@ class BrokerConfig(ConfigView):
 
     @cached_property
     def advertised_listeners(self) -> tuple[ListenerAddress, ...]:
-        """Return the addresses for clients; the node fills in port 0 and an empty host."""
-        if not self.texts("advertised.listeners"):
-            return self.listeners
-        said = parse_listeners(
-            "advertised.listeners", self.texts("advertised.listeners"), self.security_protocols
-        )
-        named = {listener.name for listener in said}
+        """Return the addresses for clients and nodes; the node fills in port 0 and an empty host.
+        A controller listener that is not advertised has its own address, and this machine's name
+        if that is every interface."""
+        key = "advertised.listeners"
+        advertised = parse_listeners(key, self.texts(key), self.security_protocols)
+        named = {listener.name for listener in advertised}
         controllers = self.controller_listener_names
-        kept = (each for each in self.listeners if each.name in controllers)
-        return said + tuple(each for each in kept if each.name not in named)
+        inherited = (
+            each._replace(host="")
+            if each.name in controllers and each.host in EVERY_INTERFACE
+            else each
+            for each in self.listeners
+            if each.name in controllers or not advertised
+        )
+        return advertised + tuple(each for each in inherited if each.name not in named)
 
     @property
     def broker_listeners(self) -> tuple[ListenerAddress, ...]:

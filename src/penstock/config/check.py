@@ -5,9 +5,12 @@ problems at once, with their locations.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from posixpath import normpath
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig, Setting
+from penstock.config.check_listeners import LISTENER_CHECKS
+from penstock.config.check_quorum import NODE_CHECKS, QUORUM_CHECKS
 from penstock.config.group import GroupConfig
 from penstock.config.java_patterns import is_pattern
 from penstock.config.key import Key, Mode, Value
@@ -20,7 +23,6 @@ from penstock.config.keys_client_metrics import (
 )
 from penstock.config.keys_group import LIMITS, SESSIONS, GroupKeyLimits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
-from penstock.config.listeners import EVERY_INTERFACE, check_ports, check_served, parse_listeners
 from penstock.config.table import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
@@ -97,152 +99,22 @@ def _location(config: BrokerConfig, problem: WrongSetting) -> str:
     return ""
 
 
-def _check_node_id(config: BrokerConfig) -> None:
-    node_id, broker_id = config.static.get("node.id"), config.static.get("broker.id")
-    if node_id is None or broker_id is None:
-        return
-    if int(broker_id.text) < 0:  # the default -1 is no valid node id either
-        raise WrongSetting(
-            f"Invalid value {broker_id.text} for configuration broker.id: Value must be at least 0",
-            "broker.id",
-        )
-    if int(node_id.text) != int(broker_id.text):
-        raise WrongSetting(
-            f"node.id is {node_id.text} ({node_id.where}) but broker.id is {broker_id.text} "
-            f"({broker_id.where}): they are two names of one number; set only node.id"
-        )
-
-
-def _check_listeners(config: BrokerConfig) -> None:
-    if not config.listeners:
-        raise WrongSetting("listeners is empty; e.g. listeners=PLAINTEXT://:9092", "listeners")
-    check_served(config.listeners)
-
-
-def _check_advertised_texts(config: BrokerConfig) -> None:
-    # Parsing is the check: broken listeners must not hide a problem here.
-    key = "advertised.listeners"
-    parse_listeners(key, config.texts(key), config.security_protocols)
-
-
-def _check_ports(config: BrokerConfig) -> None:
-    check_ports(config.listeners)
-
-
-def _check_roles(config: BrokerConfig) -> None:
-    if config.is_broker and not config.broker_listeners:
-        raise WrongSetting(
-            "process.roles has broker, but every one of listeners is in controller.listener.names;"
-            " add one for clients, e.g. PLAINTEXT://:9092",
-            "listeners",
-        )
-    if config.is_controller:
-        _check_controller_listeners(config)
-        return
-    if config.controller_listeners:
-        names = ", ".join(each.name for each in config.controller_listeners)
-        raise WrongSetting(
-            f"process.roles has no controller, but listeners has {names}, which is in "
-            "controller.listener.names; remove it from listeners",
-            "listeners",
-        )
-    if not config.voters and not config.bootstrap_controllers:
-        raise WrongSetting(
-            "process.roles has no controller and nothing says where one is; set "
-            "controller.quorum.bootstrap.servers=host:port",
-            "process.roles",
-        )
-
-
-def _check_controller_listeners(config: BrokerConfig) -> None:
-    if config.controller_listeners or (config.sole_voter and config.is_broker):
-        return
-    if not config.controller_listener_names:
-        raise WrongSetting(
-            "process.roles has controller and other nodes take part, but no listener is for them; "
-            "set controller.listener.names=CONTROLLER and add CONTROLLER://:9093 to listeners",
-            "controller.quorum.voters",
-            "controller.quorum.bootstrap.servers",
-            "process.roles",
-        )
-    names = ", ".join(config.controller_listener_names)
-    raise WrongSetting(
-        f"controller.listener.names is {names}, but listeners has none of that name; add "
-        f"{config.controller_listener_names[0]}://:9093 to listeners",
-        "listeners",
-        "controller.listener.names",
-    )
-
-
-def _check_advertised(config: BrokerConfig) -> None:
-    names = {listener.name for listener in config.listeners}
-    said = bool(config.texts("advertised.listeners"))
-    problems: list[str] = []
-    for listener in config.advertised_listeners:
-        if listener.name not in names:
-            problems.append(
-                f"advertised.listeners has {listener.name}, which is not one of listeners"
-            )
-        elif listener.host in EVERY_INTERFACE and (said or config.is_broker):
-            if listener.name in config.controller_listener_names and not said:
-                continue
-            problems.append(
-                f"clients cannot connect to {listener.host}; set advertised.listeners="
-                f"{listener.name}://<a name or address of this machine>:{listener.port}"
-            )
-    advertised = {listener.name for listener in config.advertised_listeners}
-    problems += (
-        f"advertised.listeners leaves out {listener.name}, which is one of listeners"
-        for listener in config.broker_listeners
-        if listener.name not in advertised
-    )
-    if problems:
-        raise WrongSetting("\n".join(problems), "advertised.listeners", "listeners")
-
-
-def _check_inter_broker_listener(config: BrokerConfig) -> None:
-    if config.get("inter.broker.listener.name") is None:
-        return
-    if config.is_broker and config.inter_broker_listener_name not in {
-        each.name for each in config.broker_listeners
-    }:
-        raise WrongSetting(
-            f"inter.broker.listener.name is {config.inter_broker_listener_name}, which is not one "
-            "of the listeners for brokers",
-            "inter.broker.listener.name",
-        )
-
-
-def _check_voters(config: BrokerConfig) -> None:
-    ids = [voter.node_id for voter in config.voters]
-    if not ids:
-        return
-    if config.is_controller and config.node_id not in ids:
-        raise WrongSetting(
-            f"process.roles has controller, but controller.quorum.voters has no node "
-            f"{config.node_id}; it has {', '.join(map(str, ids))}",
-            "controller.quorum.voters",
-        )
-    if not config.is_controller and config.node_id in ids:
-        raise WrongSetting(
-            f"controller.quorum.voters has node {config.node_id}, but process.roles has no "
-            "controller",
-            "controller.quorum.voters",
-        )
-
-
-def _check_bootstrap(config: BrokerConfig) -> None:
-    # Parsing is the check.
-    assert config.bootstrap_controllers is not None
-
-
 def _check_directories(config: BrokerConfig) -> None:
     if not config.log_dirs:
         raise WrongSetting(
             "log.dirs names no directory; e.g. log.dirs=/var/lib/penstock", "log.dirs"
         )
-    if len(set(config.log_dirs)) != len(config.log_dirs):
+    paths = [normpath(directory) for directory in config.log_dirs]
+    if len(set(paths)) != len(paths):
         raise WrongSetting("log.dirs names a directory twice", "log.dirs")
+    metadata = config.metadata_log_dir
+    if metadata not in config.log_dirs and normpath(metadata) in paths:
+        same = config.log_dirs[paths.index(normpath(metadata))]
+        raise WrongSetting(
+            f"metadata.log.dir is {metadata}, the same directory as {same} in log.dirs; write it "
+            f"in the same way: metadata.log.dir={same}",
+            "metadata.log.dir",
+        )
 
 
 def _check_retention(config: BrokerConfig) -> None:
@@ -296,15 +168,9 @@ def _check_tiering(config: BrokerConfig) -> None:
 
 
 _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
-    _check_node_id,
-    _check_listeners,
-    _check_advertised_texts,
-    _check_ports,
-    _check_roles,
-    _check_advertised,
-    _check_inter_broker_listener,
-    _check_voters,
-    _check_bootstrap,
+    *NODE_CHECKS,
+    *LISTENER_CHECKS,
+    *QUORUM_CHECKS,
     _check_directories,
     _check_retention,
     _check_cleaner,

@@ -121,6 +121,8 @@ class PenstockNode:
             endpoint=controller_endpoint(config, world.network),
             clock=world.clock,
             entropy=world.entropy,
+            is_controller=config.is_controller,
+            static_voters=bool(config.voters),
         )
         ids = {disk: each.directory_id for disk, each in zip(disks, properties, strict=True)}
         self.cluster_id = properties[0].cluster_id

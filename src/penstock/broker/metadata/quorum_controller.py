@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from penstock.broker.metadata.bootstrap_files import read_bootstrap
 from penstock.broker.metadata.quorum_files import DiskQuorumFiles
-from penstock.broker.metadata.storage_format import read_bootstrap
 from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
 from penstock.controller.controller import Controller, ControllerRequest, ImageUpdate
 from penstock.controller.delta import Delta

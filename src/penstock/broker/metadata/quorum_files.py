@@ -155,8 +155,9 @@ class DiskQuorumFiles:
             return parse_quorum_state(data)
         except (ValueError, KeyError, TypeError) as error:
             raise QuorumFilesCorrupt(
-                f"{self._disk.root}/{path} is damaged ({error}). With one voter nothing is lost by "
-                "deleting it: the epoch is found in the log again."
+                f"{self._disk.root}/{path} is damaged ({error}). It holds the epoch and vote of "
+                "this node. Restore its latest copy: with an older one, or without the file, the "
+                "node could vote twice in one epoch. The other controllers serve without it."
             ) from error
 
     def store_state(

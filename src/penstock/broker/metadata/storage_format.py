@@ -1,49 +1,30 @@
-"""Data directories: whose they are, and how an empty one is made a new cluster's.
+"""Data directories: whose they are, and how empty ones become a cluster's.
 
 A directory belongs to one cluster and one node; `meta.properties` says which. Formatting writes
-what Apache Kafka 4.3.1 writes with `kafka-storage format --standalone`.
+what Apache Kafka 4.3.1 writes with `kafka-storage format`.
 """
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
+from penstock.broker.metadata.bootstrap_files import (
+    NEW_CLUSTER_FEATURES,
+    write_bootstrap_now,
+    write_quorum_snapshot_now,
+)
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY, QUORUM_STATE
-from penstock.broker.metadata.snapshot_files import (
-    list_snapshots,
-    read_snapshot,
-    write_snapshot_now,
-)
+from penstock.broker.metadata.snapshot_files import list_snapshots
 from penstock.config.broker import BrokerConfig
-from penstock.controller.image import ELIGIBLE_LEADERS
-from penstock.controller.records import (
-    METADATA_VERSION,
-    METADATA_VERSION_LATEST,
-    decode_record,
-    encode_record,
-)
 from penstock.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_whole
 from penstock.log.directory import LOG, PartitionDirectory, partition_directories
 from penstock.model import CLUSTER_METADATA_TOPIC, id_from_text, id_to_text
-from penstock.raft.snapshot import MetadataSnapshotId, snapshot_batches
-from penstock.raft.voters import KRAFT_VERSION_MAX, QuorumVoter, VoterEndpoint
-from penstock.wire.records.metadata import FeatureLevelRecord
+from penstock.raft.voters import QuorumVoter, VoterEndpoint, Voters
 from penstock.world import Clock, Disk, Entropy, Network
 
 META_PROPERTIES = "meta.properties"
 LOCK_FILE = ".lock"
-BOOTSTRAP = "bootstrap.checkpoint"
-FIRST_SNAPSHOT = MetadataSnapshotId(0, 0)
 ENDPOINT_DEFAULT = VoterEndpoint("CONTROLLER", "localhost", 0)
-
-# As Apache Kafka 4.3.1 sets them, without share.version and streams.version: not served yet.
-NEW_CLUSTER_FEATURES: Mapping[str, int] = {
-    METADATA_VERSION: METADATA_VERSION_LATEST,
-    ELIGIBLE_LEADERS: 1,
-    "group.version": 1,
-    "transaction.version": 2,
-}
 
 
 class StorageError(Exception):
@@ -135,73 +116,46 @@ def check_cluster_id(cluster_id: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class FormatRequest:
+    """A cluster for empty directories. `voters` are the first voters of its quorum, empty if the
+    quorum is static or exists already."""
+
+    cluster_id: str
+    node_id: int
+    voters: Voters = ()
+    features: Mapping[str, int] = field(default_factory=lambda: NEW_CLUSTER_FEATURES)
+
+
 def format_now(
-    disks: Sequence[Disk],
-    *,
-    node_id: int,
-    cluster_id: str,
-    endpoint: VoterEndpoint,
-    clock: Clock,
-    entropy: Entropy,
-    features: Mapping[str, int] = NEW_CLUSTER_FEATURES,
+    disks: Sequence[Disk], request: FormatRequest, *, clock: Clock, entropy: Entropy
 ) -> list[MetaProperties]:
-    """Make empty directories those of a new cluster with this node as its only voter.
+    """Format directories that belong to no cluster, and return the owners of all.
 
-    The first holds the metadata. `meta.properties` comes last in each: a directory that has one
-    is complete, and a crash in between is repaired by formatting again.
+    The first is the metadata directory. If the node is one of the voters, that directory gets the
+    voter's directory id. `meta.properties` comes last in each: a directory that has one is
+    complete, and a crash in between is repaired by formatting again.
     """
-    made = []
+    owners = []
     for index, disk in enumerate(disks):
-        directory_id = id_from_text(_easy_id(entropy))
-        if index == 0:
-            _format_metadata(disk, QuorumVoter(node_id, directory_id, (endpoint,)), clock.wall_ms())
-        write_bootstrap_now(disk, clock.wall_ms(), features)
-        properties = MetaProperties(cluster_id, node_id, directory_id)
+        if (known := load_meta_properties(disk)) is not None:
+            owners.append(known)
+            continue
+        directory_id = new_directory_id(entropy)
+        if index == 0 and request.voters:
+            write_quorum_snapshot_now(disk, request.voters, clock.wall_ms())
+            for voter in request.voters:
+                if voter.node_id == request.node_id:
+                    directory_id = voter.directory_id
+        write_bootstrap_now(disk, clock.wall_ms(), request.features)
+        properties = MetaProperties(request.cluster_id, request.node_id, directory_id)
         store_meta_properties_now(disk, properties)
-        made.append(properties)
-    return made
+        owners.append(properties)
+    return owners
 
 
-def _format_metadata(disk: Disk, voter: QuorumVoter, now_ms: int) -> None:
-    disk.make_directory(METADATA_DIRECTORY)
-    batches = snapshot_batches(
-        FIRST_SNAPSHOT,
-        iter(()),
-        timestamp_ms=now_ms,
-        now_ms=now_ms,
-        kraft_version=KRAFT_VERSION_MAX,
-        voters=(voter,),
-    )
-    write_snapshot_now(disk, f"{METADATA_DIRECTORY}/{FIRST_SNAPSHOT.file_name}", batches)
-
-
-def write_bootstrap_now(
-    disk: Disk, now_ms: int, features: Mapping[str, int] = NEW_CLUSTER_FEATURES
-) -> None:
-    """Write the records that a new cluster starts with. A feature at level 0 has none."""
-    records = _feature_records(features)
-    batches = snapshot_batches(
-        FIRST_SNAPSHOT,
-        (encode_record(record, METADATA_VERSION_LATEST) for record in records),
-        timestamp_ms=0,
-        now_ms=now_ms,
-        kraft_version=0,
-        voters=(),
-    )
-    write_snapshot_now(disk, BOOTSTRAP, batches)
-
-
-def _feature_records(features: Mapping[str, int]) -> list[FeatureLevelRecord]:
-    levels = [(name, level) for name, level in features.items() if level]
-    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
-
-
-def read_bootstrap(disk: Disk) -> list[Any]:
-    """Return the records of bootstrap.checkpoint; without the file, those of a new cluster."""
-    if not disk.exists(BOOTSTRAP):
-        return _feature_records(NEW_CLUSTER_FEATURES)
-    snapshot = read_snapshot(disk, BOOTSTRAP, FIRST_SNAPSHOT)
-    return [decode_record(value) for value in snapshot.values]
+def new_directory_id(entropy: Entropy) -> bytes:
+    return id_from_text(_easy_id(entropy))
 
 
 def open_directories_now(
@@ -213,49 +167,78 @@ def open_directories_now(
     endpoint: VoterEndpoint,
     clock: Clock,
     entropy: Entropy,
-    features: Mapping[str, int] = NEW_CLUSTER_FEATURES,
+    is_controller: bool = True,
+    static_voters: bool = False,
 ) -> list[MetaProperties]:
     """Return the owners of directories, in the order given; format empty ones if that is safe.
 
-    The first is the metadata directory. `cluster_id` is the one that was asked for, if any;
-    `features` are the levels of a cluster that is formatted.
+    The first is the metadata directory. `cluster_id` is the one that was asked for, if any.
+    `static_voters` tells that controller.quorum.voters is set.
     """
     assert disks, "a node has at least one data directory"
     if cluster_id is not None:
         check_cluster_id(cluster_id)
-    found = [load_meta_properties(disk) for disk in disks]
-    known = [each for each in found if each is not None]
-    for disk, each in zip(disks, found, strict=True):
-        if each is not None:
-            _check_owner(disk, each, node_id, cluster_id or known[0].cluster_id)
-    if found[0] is None:
-        if known:
+    known = check_owners(disks, node_id, cluster_id)
+    if load_meta_properties(disks[0]) is None:
+        check_metadata_directory(disks, is_controller=is_controller, sole_voter=sole_voter)
+        needs_voters = is_controller and not static_voters
+        if known is None and not sole_voter:
             raise NotFormatted(
-                f"{disks[0].root} holds the metadata of node {node_id} but has no "
-                f"{META_PROPERTIES}, while other directories do. If it is a new disk, restore "
-                "the metadata from a copy; formatting it would start an empty cluster."
+                f"{disks[0].root} is not formatted, and only a node that is the whole quorum "
+                "formats its directories on start. Run `kafka-storage format --cluster-id ID "
+                "--config FILE` first, with one cluster id on all nodes; `kafka-storage "
+                f"random-uuid` prints one.{_VOTERS_HINT if needs_voters else ''}"
             )
-        _check_empty(disks[0])
-        if not sole_voter:
-            raise NotFormatted(
-                f"{disks[0].root} is not formatted, and in a quorum of several voters it is not "
-                "formatted on start: a node that forgot its vote could vote twice. Run "
-                "`kafka-storage format` with the cluster's id first."
-            )
-        return format_now(
-            disks,
-            node_id=node_id,
-            cluster_id=cluster_id or _easy_id(entropy),
-            endpoint=endpoint,
-            clock=clock,
-            entropy=entropy,
-            features=features,
+    else:
+        _check_metadata(disks, is_controller=is_controller, sole_voter=sole_voter)
+    voters: Voters = ()
+    if known is None and not static_voters:
+        voters = (QuorumVoter(node_id, new_directory_id(entropy), (endpoint,)),)
+    if known is not None:
+        cluster_id = known.cluster_id
+    request = FormatRequest(cluster_id or _easy_id(entropy), node_id, voters)
+    return format_now(disks, request, clock=clock, entropy=entropy)
+
+
+def check_owners(
+    disks: Sequence[Disk], node_id: int, cluster_id: str | None
+) -> MetaProperties | None:
+    """Raise WrongCluster or WrongNode if a directory belongs to another cluster or node. Return an
+    owner that was found, None if no directory is formatted."""
+    first: MetaProperties | None = None
+    for disk in disks:
+        if (found := load_meta_properties(disk)) is not None:
+            first = first or found
+            _check_owner(disk, found, node_id, cluster_id or first.cluster_id)
+    return first
+
+
+def check_metadata_directory(
+    disks: Sequence[Disk], *, is_controller: bool, sole_voter: bool
+) -> None:
+    """Raise if the first directory, which has no meta.properties, cannot be formatted safely. A
+    broker that is no controller has no vote to forget: it fetches the metadata again."""
+    _check_order(disks)
+    if is_controller and any(load_meta_properties(disk) is not None for disk in disks[1:]):
+        raise NotFormatted(
+            f"{disks[0].root} holds the metadata of this node but has no {META_PROPERTIES}, while "
+            "other directories do. If it is a new disk, restore the metadata from a copy: "
+            f"{_consequence(sole_voter)}"
         )
-    _check_metadata(disks)
-    return [
-        each or _adopt_now(disk, known[0], clock, entropy)
-        for disk, each in zip(disks, found, strict=True)
-    ]
+    _check_empty(disks[0])
+
+
+_VOTERS_HINT = (
+    " A new quorum needs `--initial-controllers ID@HOST:PORT:DIRECTORY,...` too, the same on all "
+    "controllers; each DIRECTORY is an id of its own."
+)
+
+
+def _consequence(sole_voter: bool) -> str:
+    """Return the harm that a start without the metadata would do."""
+    if sole_voter:
+        return "without it, this node would start an empty cluster."
+    return "without it, this controller could vote twice in one epoch."
 
 
 def _check_empty(disk: Disk) -> None:
@@ -270,9 +253,8 @@ def _check_empty(disk: Disk) -> None:
         )
 
 
-def _check_metadata(disks: Sequence[Disk]) -> None:
-    """Raise MetadataMissing if a node that was in use has no metadata log in its first directory. A
-    start would make an empty cluster over the old data."""
+def _check_order(disks: Sequence[Disk]) -> None:
+    """Raise MetadataMissing if a directory other than the first has the metadata."""
     first = disks[0]
     for other in disks[1:]:
         if other.exists(METADATA_DIRECTORY):
@@ -282,10 +264,19 @@ def _check_metadata(disks: Sequence[Disk]) -> None:
                 f"into another order? Name {other.root} first, or set metadata.log.dir="
                 f"{other.root}. If the metadata there is an old copy, move it away."
             )
+
+
+def _check_metadata(disks: Sequence[Disk], *, is_controller: bool, sole_voter: bool) -> None:
+    """Raise MetadataMissing if a controller that was in use has no metadata log in its first
+    directory. A sole voter would start an empty cluster, another one could vote twice."""
+    _check_order(disks)
+    first = disks[0]
     names = first.list(METADATA_DIRECTORY) if first.exists(METADATA_DIRECTORY) else []
     snapshots = list_snapshots(first, METADATA_DIRECTORY) if names else []
     if any(name.endswith(LOG) for name in names) or any(each.end_offset for each in snapshots):
         return  # the quorum knows whether they are whole
+    if not is_controller:
+        return  # fetched again from the controllers
     trace = f"{METADATA_DIRECTORY}/{QUORUM_STATE}" if QUORUM_STATE in names else ""
     for disk in disks:
         trace = trace or _trace_of_use(disk)
@@ -294,8 +285,8 @@ def _check_metadata(disks: Sequence[Disk]) -> None:
                 f"{first.root} holds no metadata log ({METADATA_DIRECTORY}/*{LOG}), but this node "
                 f"was in use: there is {disk.root}/{trace}. If log.dirs or metadata.log.dir no "
                 f"longer name the directory with {METADATA_DIRECTORY}, name it first; else restore "
-                f"{METADATA_DIRECTORY} from a copy. Starting without it would make an empty "
-                "cluster over the old data."
+                f"{METADATA_DIRECTORY} from a copy: "
+                f"{_consequence(sole_voter)}"
             )
 
 
@@ -309,15 +300,6 @@ def _trace_of_use(disk: Disk) -> str:
 
 def _holds_records(found: PartitionDirectory) -> bool:
     return found.partition.topic != CLUSTER_METADATA_TOPIC
-
-
-def _adopt_now(disk: Disk, first: MetaProperties, clock: Clock, entropy: Entropy) -> MetaProperties:
-    """Format an empty directory that was added to a node later."""
-    write_bootstrap_now(disk, clock.wall_ms())
-    directory_id = id_from_text(_easy_id(entropy))
-    properties = MetaProperties(first.cluster_id, first.node_id, directory_id)
-    store_meta_properties_now(disk, properties)
-    return properties
 
 
 def _check_owner(disk: Disk, found: MetaProperties, node_id: int, cluster_id: str) -> None:
@@ -334,8 +316,11 @@ def _check_owner(disk: Disk, found: MetaProperties, node_id: int, cluster_id: st
 
 
 def controller_endpoint(config: BrokerConfig, network: Network) -> VoterEndpoint:
-    """Return the first controller listener. An empty host means all addresses: the endpoint then
-    has the machine's name."""
-    for listener in config.controller_listeners:
-        return VoterEndpoint(listener.name, listener.host or network.host_name(), listener.port)
+    """Return the address that other nodes use for this controller. An empty host means all
+    addresses: the endpoint then has the machine's name."""
+    own = {listener.name for listener in config.controller_listeners}
+    addresses = {each.name: each for each in config.advertised_listeners if each.name in own}
+    for name in config.controller_listener_names:
+        if (found := addresses.get(name)) is not None:
+            return VoterEndpoint(name, found.host or network.host_name(), found.port)
     return ENDPOINT_DEFAULT

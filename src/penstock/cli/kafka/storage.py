@@ -2,7 +2,7 @@
 
 import argparse
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +18,18 @@ if TYPE_CHECKING:
 
 META_PROPERTIES = "meta.properties"
 RELEASE = "4.3-IV0"
+METADATA_VERSION = "metadata.version"
+KRAFT_VERSION = "kraft.version"
 # Features of a new cluster: those of Apache Kafka 4.3 that Penstock serves.
 LEVELS = {
-    "metadata.version": 30,
-    "kraft.version": 1,
+    METADATA_VERSION: 30,
+    KRAFT_VERSION: 1,
     "transaction.version": 2,
     "group.version": 1,
     "eligible.leader.replicas.version": 1,
 }
+# Level 0 of a feature that is not served yet may be asked for: a mixed cluster needs it.
+SUPPORTED_LEVELS = {**LEVELS, "share.version": 0, "streams.version": 0}
 CHOSEN = ("transaction.version", "group.version", "eligible.leader.replicas.version")
 RELEASES = ("4.3-IV0", "4.3")
 # The metadata.version that a feature level needs, by Kafka's table.
@@ -75,7 +79,7 @@ def _run(parsed: argparse.Namespace) -> int:
         case "version-mapping":
             _check_release(parsed.release_version)
             for name, level in LEVELS.items():
-                shown = f"{level} ({RELEASE})" if name == "metadata.version" else str(level)
+                shown = f"{level} ({RELEASE})" if name == METADATA_VERSION else str(level)
                 print(f"{name}={shown}")
         case "feature-dependencies":
             for text in parsed.feature:
@@ -112,32 +116,31 @@ def _level(text: str) -> tuple[str, int]:
         raise CommandRejected(
             f"Can't parse feature=level string {text}: unable to parse {level} as a short."
         )
-    if name not in LEVELS:
-        known = ", ".join(sorted(LEVELS))
+    if name not in SUPPORTED_LEVELS:
+        known = ", ".join(sorted(SUPPORTED_LEVELS))
         raise CommandRejected(f"Unsupported feature: {name}. Supported features are: {known}")
     return name, int(level)
 
 
 def _chosen_levels(texts: Sequence[str]) -> dict[str, int]:
-    """Return the levels of a new cluster that differ from the usual ones."""
-    levels: dict[str, int] = {}
-    for name, level in map(_level, texts):
-        if level == LEVELS[name]:
-            continue
-        if name not in CHOSEN:
-            raise CommandRejected(f"--feature {name}={level}: a new cluster has {LEVELS[name]}")
-        if level > LEVELS[name]:
+    """Return the levels that were asked for, by feature; of two for one feature the last."""
+    levels = dict(map(_level, texts))
+    for name, level in levels.items():
+        if level > SUPPORTED_LEVELS[name]:
             raise CommandRejected(
                 f"Unsupported level {level} of feature {name}. Supported levels are: "
-                f"0 to {LEVELS[name]}"
+                f"0 to {SUPPORTED_LEVELS[name]}"
             )
-        levels[name] = level
+        if name == METADATA_VERSION and level != SUPPORTED_LEVELS[name]:
+            raise CommandRejected(
+                f"--feature {name}={level}: a new cluster has {SUPPORTED_LEVELS[name]}"
+            )
     return levels
 
 
 def _print_needs(text: str) -> None:
     name, level = _level(text)
-    if level > LEVELS[name]:
+    if level > SUPPORTED_LEVELS[name]:
         raise CommandRejected(f"Feature level {level} is not supported for feature {name}")
     needed = NEEDS_METADATA.get((name, level))
     if needed is None:
@@ -153,14 +156,19 @@ def _format(parsed: argparse.Namespace) -> None:
     config = load_server(parsed.config).config
     if parsed.add_scram:
         raise CommandRejected("--add-scram: credentials are not stored here, so none is added")
-    if parsed.release_version is not None:
-        _check_release(parsed.release_version)
     levels = _chosen_levels(parsed.feature)
+    _check_metadata_version(parsed.release_version, levels)
     _check_quorum(parsed, config)
+    _check_kraft_version(levels.get(KRAFT_VERSION), config)
     formatting = import_module("penstock.formatting")
     try:
         done = formatting.format_directories(
-            config, parsed.cluster_id, skip_formatted=parsed.ignore_formatted, levels=levels
+            config,
+            parsed.cluster_id,
+            standalone=parsed.standalone,
+            initial_controllers=parsed.initial_controllers,
+            skip_formatted=parsed.ignore_formatted,
+            levels={name: levels[name] for name in CHOSEN if name in levels},
         )
     except formatting.FormatRefused as rejected:
         raise CommandRejected(str(rejected)) from None
@@ -168,31 +176,63 @@ def _format(parsed: argparse.Namespace) -> None:
         print("All of the log directories are already formatted.")
     for directory in done.directories:
         kind = "data directory"
-        if directory == done.metadata:
-            kind = "metadata directory" if config.voters else "dynamic metadata voter directory"
+        if directory == done.metadata and not done.voters:
+            kind = "metadata directory"
+        elif directory == done.metadata:
+            kind = "dynamic metadata voter directory"
+            if config.node_id not in done.voters:
+                kind = "dynamic metadata directory"
         print(f"Formatting {kind} {directory} with metadata.version {RELEASE}.")
 
 
-def _check_quorum(parsed: argparse.Namespace, config: "BrokerConfig") -> None:
-    """Raise CommandRejected for a quorum of several nodes."""
-    if config.voters and (parsed.standalone or parsed.initial_controllers):
+def _check_metadata_version(release: str | None, levels: Mapping[str, int]) -> None:
+    if release is None:
+        return
+    if METADATA_VERSION in levels:
         raise CommandRejected(
-            "controller.quorum.voters is set, so the quorum is said already: leave out "
-            "--standalone and --initial-controllers, or set controller.quorum.bootstrap.servers "
-            "instead"
+            f"Use --release-version instead of --feature {METADATA_VERSION}=X to avoid ambiguity."
         )
-    chosen = parsed.standalone or parsed.initial_controllers or parsed.no_initial_controllers
+    if release not in RELEASES:
+        raise CommandRejected(
+            f"Unknown metadata.version '{release}'. Supported metadata.version are: {RELEASE}"
+        )
+
+
+def _check_quorum(parsed: argparse.Namespace, config: "BrokerConfig") -> None:
+    """Raise CommandRejected if the options do not fit the configuration's quorum."""
+    if config.voters and (parsed.standalone or parsed.initial_controllers is not None):
+        raise CommandRejected(
+            "You cannot specify controller.quorum.voters and format the node with "
+            "--initial-controllers or --standalone. If you want to use dynamic quorum, please "
+            "remove controller.quorum.voters and specify controller.quorum.bootstrap.servers "
+            "instead."
+        )
+    if parsed.standalone and not config.is_controller:
+        raise CommandRejected("You can only use --standalone on a controller.")
+    chosen = parsed.standalone or parsed.no_initial_controllers
+    chosen = chosen or parsed.initial_controllers is not None
     if config.is_controller and not config.voters and not chosen:
         raise CommandRejected(
             "Because controller.quorum.voters is not set on this controller, you must specify one "
             "of the following: --standalone, --initial-controllers, or --no-initial-controllers."
         )
-    if parsed.standalone and not config.is_controller:
-        raise CommandRejected("You can only use --standalone on a controller.")
-    if parsed.no_initial_controllers or (parsed.initial_controllers or "").count(",") > 0:
+
+
+def _check_kraft_version(level: int | None, config: "BrokerConfig") -> None:
+    """Raise CommandRejected if kraft.version does not fit: 0 is a static quorum, 1 a dynamic."""
+    if level == 0 and not config.voters:
         raise CommandRejected(
-            "a node here is a quorum of its own: --standalone, or --initial-controllers with this "
-            "node alone"
+            "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the "
+            "flags --standalone, --initial-controllers, or --no-initial-controllers is used. For "
+            "dynamic controllers support, try removing the --feature flag for kraft.version."
+        )
+    if level and config.voters:
+        raise CommandRejected(
+            f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and one "
+            "of the flags --standalone, --initial-controllers, or --no-initial-controllers is "
+            "used. For dynamic controllers support, try using one of --standalone, "
+            "--initial-controllers, or --no-initial-controllers and removing "
+            "controller.quorum.voters."
         )
 
 
