@@ -29,6 +29,7 @@ def _check_node_id(config: BrokerConfig) -> None:
 
 
 def _check_node_id_is_set(config: BrokerConfig) -> None:
+    config.get("node.id")  # a number that cannot be read is reported by its key
     if "node.id" in config.static or config.sole_voter:
         return
     raise WrongSetting(
@@ -38,14 +39,6 @@ def _check_node_id_is_set(config: BrokerConfig) -> None:
         BOOTSTRAP,
         "process.roles",
     )
-
-
-def _check_roles_once(config: BrokerConfig) -> None:
-    for role in sorted(set(config.roles)):
-        if config.roles.count(role) > 1:
-            raise WrongSetting(
-                f"process.roles names {role} twice; name each role once", "process.roles"
-            )
 
 
 def _check_controllers_known(config: BrokerConfig) -> None:
@@ -92,7 +85,6 @@ def _check_controller_addresses(config: BrokerConfig) -> None:
 NODE_CHECKS: Sequence[Callable[[BrokerConfig], None]] = (_check_node_id,)
 QUORUM_CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_node_id_is_set,
-    _check_roles_once,
     _check_controllers_known,
     _check_voters,
     _check_controller_addresses,

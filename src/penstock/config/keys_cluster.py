@@ -10,22 +10,24 @@ KEYS: tuple[Key, ...] = (
     read_only("auto.leader.rebalance.enable", BOOLEAN, True).later(
         "Whether leadership goes back to the preferred replicas by itself."
     ),
-    read_only("broker.heartbeat.interval.ms", INT, 2000).later(
-        "How often a broker tells the controller that it is alive."
+    read_only("broker.heartbeat.interval.ms", INT, 2000).now(
+        "How often a broker tells the active controller that it is alive. At most half of "
+        "broker.session.timeout.ms."
     ),
     read_only("broker.id", INT, -1).now("The older name of node.id."),
     read_only("broker.rack", STRING, None).now(
-        "The rack or zone of this broker; replicas are spread over racks."
+        "The rack or zone of this broker. The replicas of a partition are spread over racks."
     ),
-    read_only("broker.session.timeout.ms", INT, 9000).later(
-        "A broker silent for this long is fenced."
+    read_only("broker.session.timeout.ms", INT, 9000).now(
+        "After this time without a heartbeat the active controller fences a broker: its "
+        "partitions get other leaders where other replicas are in sync."
     ),
     read_only("controlled.shutdown.enable", BOOLEAN, True).later(
         "Whether a broker hands over its partitions before it stops."
     ),
     read_only("controller.listener.names", LIST, None).now(
-        "Names of the listeners that controllers use. A node that is its own only controller needs "
-        "none."
+        "Names of the listeners that controllers use. Brokers use the first to reach them, so "
+        "every node of a cluster needs it. A node that is its own only controller needs none."
     ),
     read_only(
         "controller.performance.always.log.threshold.ms", LONG, 2000, at_least(0), internal=True
@@ -38,33 +40,37 @@ KEYS: tuple[Key, ...] = (
     read_only("controller.quorum.auto.join.enable", BOOLEAN, False).later(
         "Whether a new controller joins the voters by itself."
     ),
-    read_only("controller.quorum.bootstrap.servers", LIST, ()).later(
-        "Controllers to ask first for the rest of the quorum, as host:port. A single node names "
-        "itself or leaves this empty."
+    read_only("controller.quorum.bootstrap.servers", LIST, ()).now(
+        "Controllers, as host:port, that a node asks for the leader of the quorum. The voters are "
+        "in the metadata log, from kafka-storage format on. A single node names itself or leaves "
+        "this empty."
     ),
-    read_only("controller.quorum.election.backoff.max.ms", INT, 1000, at_least(0)).later(
-        "The longest random wait before another election."
+    read_only("controller.quorum.election.backoff.max.ms", INT, 1000, at_least(0)).now(
+        "The longest random wait of a controller after a lost election."
     ),
-    read_only("controller.quorum.election.timeout.ms", INT, 1000, at_least(0)).later(
-        "How long a candidate waits for votes before it tries again."
+    read_only("controller.quorum.election.timeout.ms", INT, 1000, at_least(0)).now(
+        "How long a controller waits for votes before the election counts as lost."
     ),
-    read_only("controller.quorum.fetch.max.bytes", INT, 1_048_576, at_least(1)).later(
-        "The largest answer to a fetch of the metadata log."
+    read_only("controller.quorum.fetch.max.bytes", INT, 1_048_576, at_least(1)).now(
+        "The largest answer to a fetch of the metadata log. A batch of records is never cut."
     ),
-    read_only("controller.quorum.fetch.snapshot.max.bytes", INT, 1_048_576, at_least(1)).later(
-        "The largest piece of a metadata snapshot in one answer."
+    read_only("controller.quorum.fetch.snapshot.max.bytes", INT, 1_048_576, at_least(1)).now(
+        "The largest slice of a metadata snapshot in one answer."
     ),
-    read_only("controller.quorum.fetch.timeout.ms", INT, 2000, at_least(0)).later(
-        "How long a controller may be without its leader before it stands for election."
+    read_only("controller.quorum.fetch.timeout.ms", INT, 2000, at_least(0)).now(
+        "After this time without an answer of the leader a controller stands for election; a "
+        "leader without fetches of a majority for one and a half times as long resigns."
     ),
-    read_only("controller.quorum.request.timeout.ms", INT, 2000, at_least(0)).later(
+    read_only("controller.quorum.request.timeout.ms", INT, 2000, at_least(0)).now(
         "How long a request between controllers may take."
     ),
-    read_only("controller.quorum.retry.backoff.ms", INT, 20, at_least(0)).later(
-        "How long to wait before a failed request between controllers is repeated."
+    read_only("controller.quorum.retry.backoff.ms", INT, 20, at_least(0)).now(
+        "How long a node waits before it repeats a failed request to a controller."
     ),
-    read_only("controller.quorum.voters", LIST, ()).later(
-        "The controllers, as id@host:port, when their set is fixed. A single node needs none."
+    read_only("controller.quorum.voters", LIST, ()).now(
+        "The controllers, as id@host:port, if their set never changes (kraft.version 0). Every "
+        "node of the cluster has the same list. Otherwise use "
+        "controller.quorum.bootstrap.servers."
     ),
     read_only("controller.socket.timeout.ms", INT, 30000).later(
         "How long a connection to the controller may be silent."
@@ -73,8 +79,9 @@ KEYS: tuple[Key, ...] = (
         "The number of replicas of a topic that does not say."
     ),
     read_only("delete.topic.enable", BOOLEAN, True).now("Whether topics may be deleted."),
-    read_only("initial.broker.registration.timeout.ms", INT, 60000).later(
-        "How long a starting broker tries to register before it stops."
+    read_only("initial.broker.registration.timeout.ms", INT, 60000).now(
+        "How long a starting broker tries to register with the active controller before it stops. "
+        "It waits out the session of an older life."
     ),
     read_only("internal.metadata.delete.delay.millis", LONG, 60000, internal=True),
     read_only("internal.metadata.log.segment.bytes", INT, None, internal=True),
@@ -107,7 +114,8 @@ KEYS: tuple[Key, ...] = (
         "How long old metadata log and snapshots are kept."
     ),
     read_only("node.id", INT, None, at_least(0)).now(
-        "The number of this node, different from every other node's. If not set: broker.id, or 1."
+        "The number of this node, different from every other node's. A node that is a cluster of "
+        "its own may leave it out: it is broker.id then, or 1."
     ),
     read_only("num.partitions", INT, 1, at_least(1)).now(
         "The number of partitions of a topic that does not say."

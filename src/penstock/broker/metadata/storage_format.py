@@ -112,7 +112,7 @@ def check_cluster_id(cluster_id: str) -> None:
     if size != 16:
         raise StorageError(
             f"{cluster_id!r} is not a cluster id: 22 characters of url-safe base64 are needed. "
-            "Leave it out to get a new one."
+            "`kafka-storage random-uuid` prints one."
         )
 
 
@@ -217,7 +217,7 @@ def check_metadata_directory(
     disks: Sequence[Disk], *, is_controller: bool, sole_voter: bool
 ) -> None:
     """Raise if the first directory, which has no meta.properties, cannot be formatted safely. A
-    broker that is no controller has no vote to forget: it fetches the metadata again."""
+    broker that is no controller has no vote to forget, and fetches the metadata again."""
     _check_order(disks)
     if is_controller and any(load_meta_properties(disk) is not None for disk in disks[1:]):
         raise NotFormatted(
