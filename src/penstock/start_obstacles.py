@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from typing import NamedTuple
 
-from penstock.broker.metadata.storage_format import LOCK_FILE
+from penstock.broker.metadata.storage_format import LOCK_FILE, META_PROPERTIES, unformatted_text
 from penstock.config import BrokerConfig
 from penstock.config.broker import ConfigSource
 from penstock.config.values import WrongSetting
@@ -27,7 +27,8 @@ def find_obstacles(config: BrokerConfig) -> Obstacles:
     """Return the obstacles. A check that needs an invalid value is skipped, because the value
     itself is reported."""
     found = Obstacles([], [])
-    for look in (_look_at_directories, _look_at_listeners, _look_at_metrics):
+    looks = (_look_at_directories, _look_at_format, _look_at_listeners, _look_at_metrics)
+    for look in looks:
         with suppress(WrongSetting):
             look(config, found)
     return found
@@ -70,6 +71,15 @@ def _look_at_directories(config: BrokerConfig, found: Obstacles) -> None:
     for root, told in unusable.items():
         # The others go offline, and the node starts.
         (found.problems if root == first or all_fail else found.warnings).append(told)
+
+
+def _look_at_format(config: BrokerConfig, found: Obstacles) -> None:
+    if not config.log_dirs or config.sole_voter:
+        return  # a sole voter formats its directories
+    roots = (config.metadata_log_dir, *config.log_dirs)
+    if not any(os.path.exists(os.path.join(root, META_PROPERTIES)) for root in roots):
+        names_voters = config.is_controller and not config.voters
+        found.problems.append(unformatted_text(roots[0], names_voters=names_voters))
 
 
 def _write_problem(path: str) -> str | None:

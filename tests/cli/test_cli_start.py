@@ -359,6 +359,29 @@ def test_a_check_tells_bad_values_and_what_the_machine_lacks_at_once(tmp_path: P
     assert "cannot write in /proc/nope: " in told.err
 
 
+@pytest.mark.parametrize("roles", ["broker", "broker,controller"])
+def test_a_check_tells_that_a_node_of_several_is_not_formatted(tmp_path: Path, roles: str) -> None:
+    data = tmp_path / "data"
+    listeners = "PLAINTEXT://127.0.0.1:0"
+    listeners += ",CONTROLLER://127.0.0.1:0" if "controller" in roles else ""
+    said = (
+        f"process.roles={roles}",
+        "node.id=1",
+        f"listeners={listeners}",
+        "controller.listener.names=CONTROLLER",
+        "controller.quorum.bootstrap.servers=a:1,b:1",
+        "metrics.listener=",
+    )
+    sets = [word for each in said for word in ("--set", each)]
+    bad = run("start", "--check", "--data", str(data), *sets)
+    assert bad.code == 1
+    assert f"{data} is not formatted" in bad.err
+    assert "kafka-storage format" in bad.err
+    data.mkdir()
+    (data / "meta.properties").write_text("")
+    assert run("start", "--check", "--data", str(data), *sets).code == 0
+
+
 @pytest.mark.parametrize("bad", ["log.dirs=,", "listeners=nothing", "metrics.listener=x"])
 def test_a_check_skips_what_needs_an_unreadable_value(bad: str) -> None:
     ran = run("start", "--check", *ANY_PORT, "--set", bad)

@@ -58,7 +58,7 @@ def test_voters_that_name_a_broker_are_refused() -> None:
 @pytest.mark.parametrize("address", ["0.0.0.0:9093", "[::]:9093", "h:0"])
 @pytest.mark.parametrize("key", ["voters", "bootstrap.servers"])
 def test_controllers_have_addresses_to_connect_to(key: str, address: str) -> None:
-    text = f"1@{address}" if key == "voters" else address
+    text = f"1@h:9093,2@{address}" if key == "voters" else address
     told = refusal({**COMBINED, f"controller.quorum.{key}": text})
     assert f"controller.quorum.{key} has {address}, to which no node can connect" in told
 

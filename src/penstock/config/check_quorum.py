@@ -69,6 +69,8 @@ def _check_voters(config: BrokerConfig) -> None:
 
 
 def _check_controller_addresses(config: BrokerConfig) -> None:
+    if config.sole_voter:
+        return  # a node connects to no controller but itself
     for key, addresses in (
         (VOTERS, [voter.address for voter in config.voters]),
         (BOOTSTRAP, config.bootstrap_controllers),

@@ -181,14 +181,9 @@ def open_directories_now(
     known = check_owners(disks, node_id, cluster_id)
     if load_meta_properties(disks[0]) is None:
         check_metadata_directory(disks, is_controller=is_controller, sole_voter=sole_voter)
-        needs_voters = is_controller and not static_voters
         if known is None and not sole_voter:
-            raise NotFormatted(
-                f"{disks[0].root} is not formatted, and only a node that is the whole quorum "
-                "formats its directories on start. Run `kafka-storage format --cluster-id ID "
-                "--config FILE` first, with one cluster id on all nodes; `kafka-storage "
-                f"random-uuid` prints one.{_VOTERS_HINT if needs_voters else ''}"
-            )
+            names_voters = is_controller and not static_voters
+            raise NotFormatted(unformatted_text(disks[0].root, names_voters=names_voters))
     else:
         _check_metadata(disks, is_controller=is_controller, sole_voter=sole_voter)
     voters: Voters = ()
@@ -228,10 +223,19 @@ def check_metadata_directory(
     _check_empty(disks[0])
 
 
-_VOTERS_HINT = (
-    " A new quorum needs `--initial-controllers ID@HOST:PORT:DIRECTORY,...` too, the same on all "
-    "controllers; each DIRECTORY is an id of its own."
-)
+def unformatted_text(root: str, *, names_voters: bool) -> str:
+    """Return why a node of several does not start in an empty directory, and what to run.
+    `names_voters` is true of controllers whose voters the configuration does not name."""
+    voters = (
+        " A new quorum needs `--initial-controllers ID@HOST:PORT:DIRECTORY,...` too, the same on "
+        "all controllers; each DIRECTORY is an id of its own."
+    )
+    return (
+        f"{root} is not formatted, and only a node that is the whole quorum formats its "
+        "directories on start. Run `kafka-storage format --cluster-id ID --config FILE` first, "
+        "with one cluster id on all nodes; `kafka-storage random-uuid` prints one."
+        f"{voters if names_voters else ''}"
+    )
 
 
 def _consequence(sole_voter: bool) -> str:
