@@ -1,5 +1,6 @@
 """The files in config/: each is valid, and those of one cluster fit together."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,14 @@ def test_the_format_command_of_the_three_names_their_controllers() -> None:
         config = loaded(name)
         (listener,) = config.controller_listeners
         assert f"{config.node_id}@{listener.host}:{listener.port}:" in comment
+
+
+def test_the_guide_to_clusters_names_the_same_controllers() -> None:
+    comment = text_of(THREE[0])
+    guide = (SAMPLES.parent / "docs" / "guides" / "cluster.md").read_text()
+    named = re.findall(r"\d@127\.0\.0\.1:\d+:[\w-]{22}", comment)
+    assert len(named) == 3
+    assert re.findall(r"\d@127\.0\.0\.1:\d+:[\w-]{22}", guide) == named
 
 
 def test_the_broker_finds_the_controller() -> None:
