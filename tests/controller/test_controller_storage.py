@@ -8,6 +8,7 @@ from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.broker.metadata.snapshot_files import read_snapshot
 from penstock.broker.metadata.storage_format import (
     META_PROPERTIES,
+    CopiedDirectory,
     MetadataMissing,
     MetaProperties,
     MetaPropertiesCorrupt,
@@ -190,6 +191,14 @@ def test_a_sole_static_voter_gets_no_quorum_snapshot() -> None:
     disk = SimDisk(1)
     open_them(disk, static_voters=True)
     assert sorted(disk.files()) == [BOOTSTRAP, META_PROPERTIES]
+
+
+def test_a_copy_of_a_directory_is_refused() -> None:
+    first, copy = SimDisk(1, root="first"), SimDisk(2, root="copy")
+    open_them(first)
+    copy.put(META_PROPERTIES, first.files()[META_PROPERTIES])
+    with pytest.raises(CopiedDirectory, match="copy has the same directory id as first"):
+        open_them(first, copy)
 
 
 # -- nodes of a cluster

@@ -51,6 +51,10 @@ class WrongCluster(StorageError):
     """The directory belongs to another cluster."""
 
 
+class CopiedDirectory(StorageError):
+    """Two directories of a node have one directory id."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
     cluster_id: str
@@ -198,13 +202,20 @@ def open_directories_now(
 def check_owners(
     disks: Sequence[Disk], node_id: int, cluster_id: str | None
 ) -> MetaProperties | None:
-    """Raise WrongCluster or WrongNode if a directory belongs to another cluster or node. Return an
-    owner that was found, None if no directory is formatted."""
+    """Raise WrongCluster, WrongNode or CopiedDirectory if the directories are not this node's own.
+    Return an owner that was found, None if no directory is formatted."""
     first: MetaProperties | None = None
+    roots: dict[bytes, str] = {}
     for disk in disks:
-        if (found := load_meta_properties(disk)) is not None:
-            first = first or found
-            _check_owner(disk, found, node_id, cluster_id or first.cluster_id)
+        if (found := load_meta_properties(disk)) is None:
+            continue
+        first = first or found
+        _check_owner(disk, found, node_id, cluster_id or first.cluster_id)
+        if (other := roots.setdefault(found.directory_id, disk.root)) != disk.root:
+            raise CopiedDirectory(
+                f"{disk.root} has the same directory id as {other}, so one is a copy of the other. "
+                "Leave the copy out of log.dirs; for a new directory name an empty one."
+            )
     return first
 
 
