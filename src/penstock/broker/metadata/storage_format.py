@@ -85,7 +85,7 @@ def load_meta_properties(disk: Disk) -> MetaProperties | None:
         raise MetaPropertiesCorrupt(
             f"{disk.root}/{META_PROPERTIES} cannot be read: {what}. Restore it from a copy; the "
             "cluster id and node id are the same in every directory of this node. Do not format: "
-            "that would start an empty cluster."
+            "the node would forget what the directory holds."
         ) from error
 
 
@@ -263,8 +263,8 @@ def _check_empty(disk: Disk) -> None:
     if any(name.endswith((".log", "quorum-state")) for name in disk.list(METADATA_DIRECTORY)):
         raise NotFormatted(
             f"{disk.root} has no {META_PROPERTIES}, but it holds a metadata log "
-            f"({METADATA_DIRECTORY}). Restore {META_PROPERTIES} from a copy, or use an empty "
-            "directory; formatting this one would start an empty cluster over the old data."
+            f"({METADATA_DIRECTORY}). Restore {META_PROPERTIES} from a copy. Do not format the "
+            "directory: the node would forget what that log holds."
         )
 
 
