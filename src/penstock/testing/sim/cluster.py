@@ -8,11 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.broker.broker import Broker
-from penstock.broker.metadata.storage_format import (
-    MetaProperties,
-    store_meta_properties_now,
-    write_bootstrap_now,
-)
+from penstock.broker.metadata.storage_format import FormatRequest, format_now
 from penstock.config.broker import BrokerConfig
 from penstock.node import PenstockNode
 from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
@@ -63,9 +59,8 @@ class SimNode:
     def _format(self) -> None:
         disk = self.world.disk("data")
         disk.lock(".lock")
-        directory_id = self.world.entropy.uuid()
-        write_bootstrap_now(disk, self.world.clock.wall_ms())
-        store_meta_properties_now(disk, MetaProperties(CLUSTER_ID, self.node_id, directory_id))
+        request = FormatRequest(CLUSTER_ID, self.node_id)
+        format_now([disk], request, clock=self.world.clock, entropy=self.world.entropy)
         disk.unlock()
 
     def _has_become_ready(self) -> None:
