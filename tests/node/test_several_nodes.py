@@ -187,4 +187,3 @@ def test_a_broker_that_stops_leaves_its_partitions_before_its_end(cluster: SimCl
     assert watching.image.brokers[leaving.node_id].fenced
     assert leaving.node_id not in leaders(cluster, watching.node_id, "t")
     assert cluster.simulation.now_ms - began_ms < 1_000
-

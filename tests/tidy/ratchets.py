@@ -35,7 +35,7 @@ GLOSSARY_WORDS_LEFT = {
     "bulk": 7,
     "cli": 105,
     "client": 285,
-    "config": 8,
+    "config": 7,
     "log": 45,
     "node": 2,
     "observe": 6,
