@@ -64,6 +64,9 @@ class ConfigRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
+    """Settings of the node around a controller. `replicas_max` limits the replicas of a partition;
+    None is no limit."""
+
     cluster_id: str
     node_id: int
     num_partitions: int = 1
@@ -72,6 +75,7 @@ class ControllerSettings:
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     broker_session_timeout_ms: int = 9000
+    replicas_max: int | None = None
     supported_features: Mapping[str, VersionRange] = field(
         default_factory=lambda: SUPPORTED_FEATURES
     )

@@ -16,6 +16,8 @@ from penstock.raft.replica import ReplicaSettings
 from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.world import Disk, DiskFailed, World
 
+REPLICAS_MAX = 1  # of a partition: no follower copies it
+
 
 def make_metadata(
     world: World,
@@ -47,6 +49,7 @@ def make_metadata(
             delete_topic_enable=config.boolean("delete.topic.enable"),
             min_insync_replicas=config.integer("min.insync.replicas"),
             unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
+            replicas_max=REPLICAS_MAX,
             broker_session_timeout_ms=config.integer("broker.session.timeout.ms"),
         ),
         rules=TableRules(config),

@@ -22,6 +22,7 @@ class Links:
         self._world = world
         self._settings = settings
         self._links: dict[tuple[int, LinkPurpose], Link] = {}
+        self.is_closed = False
 
     def to(self, node_id: int, address: tuple[str, int], purpose: LinkPurpose) -> Link:
         """Return the link to a node at its present address."""
@@ -39,6 +40,7 @@ class Links:
             self._links.pop(key).close()
 
     def close(self) -> None:
+        self.is_closed = True
         links, self._links = self._links, {}
         for link in links.values():
             link.close()

@@ -66,6 +66,8 @@ class LinkTransport:
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def _note_failure(self, node_id: int, failure: Exception) -> None:
+        if self._links.is_closed:
+            return
         level = logging.DEBUG if node_id in self._failing else logging.WARNING
         self._failing.add(node_id)
         log.log(level, "the metadata quorum waits for a controller: %s", failure)
