@@ -9,6 +9,8 @@ from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 from penstock.wire.batch import HEADER, Record, build_batch
 
+HERE, THERE = 1, 2  # nodes
+
 
 class FakeTimer:
     def __init__(self, call: Callable[[], None]) -> None:
@@ -110,6 +112,29 @@ class FakeTarget:
         self.errors.append(error)
 
 
+class FakeLinks:
+    """Keeps the requests to other nodes until the test answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, Any]] = []
+        self._waiting: list[Callable[[Any], None]] = []
+
+    def send(
+        self,
+        node_id: int,
+        message: Any,
+        _expect: type,
+        _purpose: object,
+        _timeout_ms: float,
+        answered: Callable[[Any], None],
+    ) -> None:
+        self.sent.append((node_id, message))
+        self._waiting.append(answered)
+
+    def answer(self, result: Any) -> None:
+        self._waiting.pop(0)(result)
+
+
 def fake_broker(**settings: Any) -> SimpleNamespace:
     """A broker whose transaction coordinator is `runtime`."""
     runtime = FakeRuntime()
@@ -123,6 +148,9 @@ def fake_broker(**settings: Any) -> SimpleNamespace:
     return SimpleNamespace(
         world=FakeWorld(),
         config=config,
+        node_id=HERE,
+        image=SimpleNamespace(topics={}),
+        links=FakeLinks(),
         runtime=runtime,
         coordinators=SimpleNamespace(transaction_runtime=lambda _name: runtime),
         touch_partition=lambda partition: setattr(partition, "touched", True),

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from quorum_world import ME, Still, make, records_of, snapshot
+from quorum_world import ME, NoTransport, Still, make, records_of, snapshot
 
 from penstock.broker.metadata.quorum_files import (
     METADATA_DIRECTORY,
@@ -55,7 +55,7 @@ def test_the_state_is_read_back(kraft_version: int) -> None:
     disk.make_directory(METADATA_DIRECTORY)
     state = QuorumState(7, 1, 2, ZERO_ID)
     files_of(disk).store_state_now(state, (1,), kraft_version)
-    assert files_of(disk).load_state_now() == state
+    assert files_of(disk).load_state_now(may_be_empty=False) == state
 
 
 def test_a_damaged_state_stops_the_start_and_says_what_to_do() -> None:
@@ -73,6 +73,14 @@ def test_a_state_that_a_kill_left_empty_counts_as_none() -> None:
     quorum, _, _ = make(disk)
     quorum.start()
     assert quorum.epoch == 1
+
+
+def test_an_empty_state_of_one_voter_among_several_is_damage() -> None:
+    disk = SimDisk(1)
+    disk.make_directory(METADATA_DIRECTORY)
+    disk.put(PATH, b"")
+    with pytest.raises(QuorumFilesCorrupt, match="could vote twice"):
+        files_of(disk).load_state_now(may_be_empty=False)
 
 
 def test_each_start_takes_a_higher_epoch_even_if_the_state_is_lost() -> None:
@@ -158,11 +166,16 @@ def test_a_failed_sync_ends_leadership() -> None:
         quorum.append([b"x"])
 
 
-def test_a_sole_node_is_refused_a_log_of_several_voters() -> None:
+def test_the_voters_in_the_log_count_whatever_the_configuration_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NoTransport, "send", lambda *_request: None)
+    monkeypatch.setattr(Still, "at", lambda *_timer: None)
     disk = SimDisk(1)
     snapshot(disk, voters=(ME, QuorumVoter(2, b"e" * 16)))
-    with pytest.raises(NotAVoter, match=r"controller\.quorum\.bootstrap\.servers"):
-        make(disk)[0].start()
+    quorum, _, _ = make(disk)
+    quorum.start()
+    assert (quorum.is_only_voter, quorum.leader_id) == (False, -1)
 
 
 def test_static_voters_need_no_record_of_them() -> None:

@@ -9,6 +9,7 @@ from penstock.broker.cleaner.cleaner import Cleaner
 from penstock.broker.fetch.sessions import SESSION_EVICTION_MS, FetchSessions, FetchSet
 from penstock.broker.handlers import CONTROLLER
 from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
+from penstock.broker.links.broker_links import BrokerLinks
 from penstock.broker.metadata.auto_topics import AutoTopics
 from penstock.broker.metadata.cluster_metadata import Metadata
 from penstock.broker.metadata.metadata_cache import MetadataCache
@@ -54,8 +55,11 @@ T = TypeVar("T")
 class Broker:
     """The state that all requests of one node share. Used on the loop only."""
 
-    def __init__(self, world: World, config: BrokerConfig, metadata: Metadata) -> None:
+    def __init__(
+        self, world: World, config: BrokerConfig, metadata: Metadata, links: BrokerLinks
+    ) -> None:
         self.world = world
+        self.links = links
         self.static_config = config
         self.config = config
         self.settings = BrokerSettings.of(config)

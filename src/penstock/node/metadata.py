@@ -79,6 +79,8 @@ def _quorum_settings(config: BrokerConfig, properties: MetaProperties) -> Quorum
             fetch_timeout_ms=config.integer("controller.quorum.fetch.timeout.ms"),
             election_backoff_ms_max=config.integer("controller.quorum.election.backoff.max.ms"),
             request_timeout_ms=config.integer("controller.quorum.request.timeout.ms"),
+            fetch_bytes_max=config.integer("controller.quorum.fetch.max.bytes"),
+            fetch_snapshot_bytes_max=config.integer("controller.quorum.fetch.snapshot.max.bytes"),
             retry_backoff_ms=config.integer("controller.quorum.retry.backoff.ms"),
         ),
         voters=tuple(

@@ -7,10 +7,12 @@ stop.
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from penstock.broker.background.background_tasks import BackgroundTasks
 from penstock.broker.broker import Broker
 from penstock.broker.handlers import CONTROLLER
+from penstock.broker.links.broker_links import BrokerLinks
 from penstock.broker.links.link import LinkSettings
 from penstock.broker.links.links import Links
 from penstock.broker.links.quorum_transport import LinkTransport
@@ -144,7 +146,8 @@ class PenstockNode:
             timeout_ms=config.integer("controller.socket.timeout.ms"),
         )
         metadata.start()
-        broker = Broker(world, config, cluster)
+        links = BrokerLinks(self._links, world.timers, partial(_address_of, cluster, config))
+        broker = Broker(world, config, cluster, links)
         self.metadata, self.broker = metadata, broker
         if self._watch is not None:
             broker.recovery_progress.watch = self._watch
@@ -395,3 +398,14 @@ class PenstockNode:
                 listener.close_all()
         self.resources.release()
         self._on_stopped()
+
+
+def _address_of(
+    cluster: ClusterMetadata, config: BrokerConfig, node_id: int
+) -> tuple[str, int] | None:
+    """Return the address of a broker for other brokers, None for one that is away."""
+    broker = cluster.image.brokers.get(node_id)
+    if broker is None or broker.fenced:
+        return None
+    endpoint = broker.endpoint(config.inter_broker_listener_name)
+    return None if endpoint is None else (endpoint.host, endpoint.port)

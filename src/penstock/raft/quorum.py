@@ -152,7 +152,8 @@ class Quorum:
             history.load(floor, snapshot.kraft_version, snapshot.voters)
         self._snapshots.bytes_since = read_voters(self._log, floor, history)
         self._check_voters(history)
-        stored = self._files.load_state_now()
+        is_only = [each.node_id for each in history.latest] == [self._me.node_id]
+        stored = self._files.load_state_now(may_be_empty=is_only)
         self._machine = machine = QuorumMachine(
             self._me, self._settings.replica, self._view_log(), history, self._random_below
         )
@@ -220,11 +221,6 @@ class Quorum:
             raise NotAVoter(
                 f"The metadata log names {ids} as voters, not node {self._me.node_id}. Use the "
                 "node.id that this directory was formatted with."
-            )
-        if len(history.latest) > 1:
-            raise NotAVoter(
-                f"The metadata log names {ids} as voters, and the configuration of this node knows "
-                "no other one. Set controller.quorum.bootstrap.servers to their addresses."
             )
         if known[0].directory_id != self._me.directory_id:
             raise NotAVoter(

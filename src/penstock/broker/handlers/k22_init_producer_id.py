@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.request import ClientRequest
 from penstock.broker.transactions.transactions import ask_with_ids, error_code
 from penstock.coordinator.transactions.events import InitProducer, ProducerIdAndEpoch
-from penstock.errors import InvalidRequest, KafkaError
+from penstock.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.wire.messages.k22_init_producer_id import (
     InitProducerIdRequest,
@@ -29,6 +29,9 @@ def handle(
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_PRODUCER_EPOCH):
         return _rejected(InvalidRequest.code)
     version = request.api_version
+    if (message.enable_2pc or message.keep_prepared_txn) and len(broker.image.brokers) > 1:
+        # A take-over has to stop late writes at the leaders of other nodes, and no request does.
+        return _rejected(UnsupportedVersion.code)
     if message.transactional_id is None:
 
         def drawn(result: int | KafkaError) -> None:

@@ -12,6 +12,7 @@ class LinkPurpose(Enum):
     VOTE = "vote"  # elections, which must not wait
     HEARTBEAT = "heartbeat"
     SHORT = "short"  # everything that is answered soon
+    TRANSACTION = "transaction"  # markers and questions between coordinators and leaders
     FETCH = "fetch"  # replication, which waits at the peer
 
 

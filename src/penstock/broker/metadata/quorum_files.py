@@ -145,11 +145,10 @@ class DiskQuorumFiles:
 
     # -- the epoch and the vote
 
-    def load_state_now(self) -> QuorumState | None:
-        """Return what the file says; None if there is none, or a kill left the file empty."""
+    def load_state_now(self, *, may_be_empty: bool) -> QuorumState | None:
         path = f"{self._directory}/{QUORUM_STATE}"
-        data = read_whole(self._disk, path) or b""
-        if not data.strip(b"\0"):
+        data = read_whole(self._disk, path)
+        if data is None or (may_be_empty and not data.strip(b"\0")):
             return None
         try:
             return parse_quorum_state(data)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.broker.links.broker_links import BrokerLinks
 from penstock.broker.metadata.cluster_metadata import Metadata
 from penstock.broker.partitions.partition import Partition
 from penstock.config.broker import BrokerConfig
@@ -34,6 +35,8 @@ class TransactionsBroker(Protocol):
     metadata: Metadata
     image: Image
     producer_ids: "ProducerIdSource"
+
+    links: BrokerLinks
 
     @property
     def find(self) -> Callable[[str | bytes, int], Partition]: ...

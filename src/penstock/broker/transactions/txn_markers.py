@@ -1,9 +1,9 @@
 """Transaction markers: writes the end of a transaction to its partitions.
 
-There is a destination per leader; so far, only this node's own partitions. Markers are sent until
-each partition has a committed one, or is deleted; then the coordinator gets the result. The next
-coordinator sends them again, so a sender stops when its machine is replaced: a late marker could
-end the next transaction.
+There is a destination per leader: the partitions of this node, and those of other nodes
+(remote_coordinators.py). Markers are sent until each partition has a committed one, or is deleted;
+then the coordinator gets the result. The next coordinator sends them again, so a sender stops when
+its machine is replaced: a late marker could end the next transaction.
 """
 
 import logging
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.transactions.remote_coordinators import RemoteMarkers
 from penstock.controller.image import NO_LEADER
 from penstock.coordinator.partitions import partition_for
 from penstock.coordinator.records import EndMarker
@@ -141,9 +142,9 @@ class MarkerWriter:
 
     def destinations(
         self, topic_partitions: Iterable[TopicPartition]
-    ) -> list[tuple[LocalMarkers, list[TopicPartition]]]:
-        """Return the destinations of partitions. Partitions without a reachable leader are left
-        out, and tried again later."""
+    ) -> list[tuple[LocalMarkers | RemoteMarkers, list[TopicPartition]]]:
+        """Return the destinations of partitions. Partitions without a leader are left out, and
+        tried again later."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic_partition in topic_partitions:
             topic = self._broker.image.topics[topic_partition.topic]
@@ -151,8 +152,15 @@ class MarkerWriter:
                 topic_partition
             )
         by_leader.pop(NO_LEADER, None)
-        led_here = by_leader.get(self._broker.node_id)
-        return [] if led_here is None else [(self.here, led_here)]
+        return [
+            (
+                self.here
+                if leader == self._broker.node_id
+                else RemoteMarkers(self._broker, leader),
+                led,
+            )
+            for leader, led in by_leader.items()
+        ]
 
     def is_sole_coordinator(self, transactional_id: str) -> bool:
         """Return whether no other node has a replica of the id's partition."""

@@ -14,7 +14,10 @@ from penstock.broker.partitions.verified_producers import (
     PendingVerification,
     TransactionalBatch,
 )
+from penstock.broker.transactions.remote_coordinators import ask_coordinator
 from penstock.broker.transactions.transactions import ask
+from penstock.controller.image import NO_LEADER
+from penstock.coordinator.partitions import partition_for
 from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
 from penstock.errors import (
     ConcurrentTransactions,
@@ -31,7 +34,7 @@ from penstock.errors import (
     TransactionAbortable,
     TransactionalIdAuthorizationFailed,
 )
-from penstock.model import TopicPartition
+from penstock.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from penstock.wire.batch import BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID, Header
 from penstock.world import Buffer, Timer
 
@@ -207,11 +210,6 @@ class TxnVerification:
         self, question: VerificationRequest, until: float, done: Callable[[Errors], None]
     ) -> None:
         name, producer_id, epoch, topic_partitions, adds = question
-        event = (
-            AddPartitions(name, producer_id, epoch, topic_partitions, transactions_v2=True)
-            if adds
-            else VerifyPartitions(name, producer_id, epoch, topic_partitions)
-        )
 
         def answered(result: Any) -> None:
             now_ms = self._broker.world.clock.mono_ms()
@@ -223,7 +221,23 @@ class TxnVerification:
             else:
                 done(dict.fromkeys(topic_partitions) if result is None else result)
 
-        ask(self._broker, name, event, answered)
+        coordinator = self._coordinator_of(name)
+        if coordinator not in (NO_LEADER, self._broker.node_id):
+            ask_coordinator(self._broker, coordinator, question, answered)
+        elif adds:
+            added = AddPartitions(name, producer_id, epoch, topic_partitions, transactions_v2=True)
+            ask(self._broker, name, added, answered)
+        else:
+            verified = VerifyPartitions(name, producer_id, epoch, topic_partitions)
+            ask(self._broker, name, verified, answered)
+
+    def _coordinator_of(self, transactional_id: str) -> int:
+        """Return the node that coordinates an id, or NO_LEADER."""
+        topic = self._broker.image.topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is None:
+            return NO_LEADER
+        index = partition_for(transactional_id, len(topic.partitions))
+        return topic.partitions[index].leader
 
     def _later(self, call: Callable[[], None]) -> None:
         world = self._broker.world
