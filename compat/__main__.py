@@ -13,6 +13,7 @@ from compat.delivery import check_delivery
 from compat.directories import check_directories
 from compat.dump import check_dump
 from compat.history import check_history
+from compat.mixed import check_mixed
 from compat.pipelines import check_pipelines
 from compat.raw_client import check_raw_client
 from compat.records import check_records
@@ -32,6 +33,7 @@ CHECKS = {
     "delivery": check_delivery,
     "history": check_history,
     "sample": check_sample,
+    "mixed": check_mixed,
     "security": check_security,
     "client": check_raw_client,
     "suite": check_suite,
