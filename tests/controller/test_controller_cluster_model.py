@@ -86,7 +86,11 @@ class ClusterLife:
         request = registration(
             broker_id, incarnation_id=process.incarnation_id, previous_broker_epoch=previous
         )
-        lives = known is not None and self.sessions.has_session(broker_id, known.epoch, self.now)
+        lives = (
+            known is not None
+            and self.clean_epochs.get(broker_id) != known.epoch
+            and self.sessions.has_session(broker_id, known.epoch, self.now)
+        )
         reply = self.bench.ask(request, 4)
         if lives:
             assert reply.error_code == DuplicateBrokerRegistration.code

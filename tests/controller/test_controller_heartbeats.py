@@ -76,25 +76,51 @@ def test_it_stops_when_all_active_brokers_have_read_of_the_new_leaders() -> None
 
 
 def test_two_brokers_that_stop_do_not_wait_for_each_other() -> None:
-    bench = Bench((1, 2))
+    bench = Bench((1, 2, 3))
     assigned(bench, [1], [2])
     assert stop(bench, 1) == stop(bench, 2) == (False, False)
+    beat(bench, 3)
     assert stop(bench, 1) == stop(bench, 2) == (True, True)
+
+
+def test_the_last_active_broker_may_stop_at_once() -> None:
+    bench = Bench((1, 2))
+    assigned(bench, [1], [2])
+    beat(bench, 2, want_fence=True)
+    assert stop(bench, 1) == (True, True)
+    assert (partition_of(bench).leader, partition_of(bench).eligible_leaders) == (NO_LEADER, (1,))
 
 
 @pytest.mark.parametrize("without", ["", ELIGIBLE_LEADERS])
 def test_partitions_without_another_replica_stay_without_a_leader_and_keep_nobody(
     without: str,
 ) -> None:
-    bench = Bench((1,), without=without)
+    bench = Bench((1, 2), without=without)
     assigned(bench, [1])
     assert stop(bench, 1) == (False, False)
     assert partition_of(bench).leader == NO_LEADER
+    beat(bench, 2)
     assert stop(bench, 1) == (True, True)
     epoch = bench.image.brokers[1].epoch
     bench.join(1, incarnation_id=b"second start 123", previous_broker_epoch=epoch)
     assert (partition_of(bench).leader, partition_of(bench).isr) == (1, (1,))
     assert partition_of(bench).recovery_state == 0
+
+
+def test_the_only_broker_stops_without_a_record() -> None:
+    bench = Bench((1,))
+    assigned(bench, [1])
+    before = bench.image
+    assert stop(bench, 1) == (True, True)
+    assert bench.image is before
+
+
+def test_a_broker_that_was_allowed_to_stop_may_start_again_at_once() -> None:
+    bench = Bench((1, 2), facts=LiveFacts(has_session=lambda *_: True))
+    second = registration(2, incarnation_id=b"second start 123")
+    assert bench.ask(second, 4).error_code == errors.DuplicateBrokerRegistration.code
+    assert stop(bench, 2) == (True, True)
+    assert bench.ask(second, 4).error_code == 0
 
 
 def test_a_fenced_broker_may_stop_at_once() -> None:

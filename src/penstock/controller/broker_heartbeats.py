@@ -1,12 +1,12 @@
 """BrokerHeartbeat: fencing, unfencing, controlled shutdown, directories that fail or are cordoned.
 
-The progress of brokers in the metadata log is volatile. After a change of the active controller a
-broker in controlled shutdown asks again, as with Kafka.
+After a change of the active controller a broker in controlled shutdown asks again, as with Kafka.
 """
 
 from enum import Enum, auto
 from typing import Any
 
+from penstock.controller.broker_progress import BrokerProgress
 from penstock.controller.broker_sessions import FenceStaleBroker
 from penstock.controller.brokers import (
     UNFENCE,
@@ -26,7 +26,7 @@ from penstock.controller.records import CORDONED_SINCE, DIRECTORIES_SINCE
 from penstock.controller.settings import ControllerSettings
 from penstock.effects import Outcome
 from penstock.wire.messages import k63_broker_heartbeat as k63
-from penstock.wire.records.metadata import PartitionChangeRecord, RegisterBrokerRecord
+from penstock.wire.records.metadata import PartitionChangeRecord
 
 IN_CONTROLLED_SHUTDOWN = 1
 
@@ -42,66 +42,6 @@ class BrokerControlState(Enum):
     @property
     def fenced(self) -> bool:
         return self in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
-
-
-class BrokerProgress:
-    """Metadata offsets of broker incarnations, as far as this controller knows them: of their
-    registration, of their last heartbeat, of the begin of their controlled shutdown."""
-
-    def __init__(self, image_offset: int) -> None:
-        self._image_offset = image_offset  # all registrations in the first image are below
-        self._replayed: dict[int, None] = {}  # registered again in the batch that is replayed
-        self._registered: dict[int, int] = {}
-        self._heartbeats: dict[int, tuple[int, int]] = {}  # epoch and offset
-        self._shutdowns: dict[int, tuple[int, int]] = {}  # epoch and offset
-
-    def replay(self, record: RegisterBrokerRecord) -> None:
-        self._replayed[record.broker_id] = None
-
-    def replayed(self, end_offset: int) -> None:
-        """Note the end of a batch: registrations in it are at its last offset, or before."""
-        if self._replayed:
-            self._registered.update(dict.fromkeys(self._replayed, end_offset - 1))
-            self._replayed.clear()
-
-    def forget_heartbeats(self) -> None:
-        """Forget what brokers reported to an earlier active controller."""
-        self._heartbeats.clear()
-        self._shutdowns.clear()
-
-    def registered_at(self, broker_id: int) -> int:
-        """Return an offset at or behind the broker's registration."""
-        return self._registered.get(broker_id, self._image_offset)
-
-    def report(self, broker: BrokerImage, metadata_offset: int) -> None:
-        """Note the offset that a broker has read up to."""
-        self._heartbeats[broker.broker_id] = (broker.epoch, metadata_offset)
-
-    def begin_shutdown(self, broker: BrokerImage, offset: int) -> None:
-        """Note the end of the records that begin a controlled shutdown; a later call changes
-        nothing."""
-        if self._shutdowns.get(broker.broker_id, (-1, -1))[0] != broker.epoch:
-            self._shutdowns[broker.broker_id] = (broker.epoch, offset)
-
-    def end_shutdown(self, broker_id: int) -> None:
-        self._shutdowns.pop(broker_id, None)
-
-    def shutdown_offset(self, broker: BrokerImage) -> int | None:
-        """Return the offset that all active brokers have to read before this one may stop, None if
-        it is not in controlled shutdown."""
-        epoch, offset = self._shutdowns.get(broker.broker_id, (-1, -1))
-        known = epoch == broker.epoch and broker.in_controlled_shutdown and not broker.fenced
-        return offset if known else None
-
-    def passed_by_all(self, image: Image, offset: int) -> bool:
-        """Return whether every active broker has read the metadata log up to the offset."""
-        for broker in image.brokers.values():
-            if broker.fenced or self.shutdown_offset(broker) is not None:
-                continue
-            epoch, reported = self._heartbeats.get(broker.broker_id, (-1, -1))
-            if epoch != broker.epoch or reported < offset:
-                return False
-        return True
 
 
 class HeartbeatRequests:
@@ -137,6 +77,8 @@ class HeartbeatRequests:
             self._progress.begin_shutdown(broker, self._next_offset + len(records) - 1)
         elif state.fenced:
             self._progress.end_shutdown(broker.broker_id)
+        if state is BrokerControlState.SHUTDOWN_NOW:
+            self._progress.note_stop(broker)
         reply = k63.BrokerHeartbeatResponse(
             is_caught_up=caught_up,
             is_fenced=state.fenced,
@@ -175,7 +117,9 @@ class HeartbeatRequests:
             return states.SHUTDOWN_NOW if request.want_shut_down else states.FENCED
         if not request.want_shut_down:
             return states.UNFENCED
-        if leads_partitions(self._image, broker.broker_id):
+        # In Kafka the last active broker asks twice too, though no other one has to read anything.
+        others = any(each.active for each in self._image.brokers.values() if each is not broker)
+        if others and leads_partitions(self._image, broker.broker_id):
             return states.CONTROLLED_SHUTDOWN
         return states.SHUTDOWN_NOW
 
@@ -184,6 +128,8 @@ class HeartbeatRequests:
     ) -> list[Any]:
         """Return the records that lead to the next state; none if the broker is there."""
         image, settings = self._image, self._settings
+        if state is BrokerControlState.SHUTDOWN_NOW and len(image.brokers) == 1:
+            return []  # no other broker serves what they say; the next registration says the same
         if state.fenced:
             return fence_records(image, settings, broker)
         if state is BrokerControlState.UNFENCED:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from penstock.controller.broker_progress import BrokerProgress
 from penstock.controller.image import BrokerImage, Image
 from penstock.controller.leadership_changes import changes_on_new_incarnation
 from penstock.controller.live_facts import LiveFacts
@@ -34,11 +35,17 @@ class RegistrationRequests:
     """Decides about registrations; holds no state but what it was given."""
 
     def __init__(
-        self, image: Image, settings: ControllerSettings, facts: LiveFacts, next_offset: int
+        self,
+        image: Image,
+        settings: ControllerSettings,
+        facts: LiveFacts,
+        progress: BrokerProgress,
+        next_offset: int,
     ) -> None:
         self._image = image
         self._settings = settings
         self._facts = facts
+        self._progress = progress
         self._next_offset = next_offset
 
     def register_broker(self, request: k62.BrokerRegistrationRequest, version: int) -> Outcome:
@@ -89,7 +96,8 @@ class RegistrationRequests:
                 f"{request.cluster_id}. The broker's directory belongs to another cluster."
             )
         if existing is not None and existing.incarnation_id != request.incarnation_id:
-            if self._facts.has_session(existing.broker_id, existing.epoch):
+            stopped = self._progress.has_stopped(existing)
+            if not stopped and self._facts.has_session(existing.broker_id, existing.epoch):
                 raise DuplicateBrokerRegistration(
                     f"Another broker is registered with id {existing.broker_id}, and its session "
                     "runs. A broker that was restarted has to wait until the session ends."

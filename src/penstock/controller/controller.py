@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.controller.broker_heartbeats import BrokerProgress, HeartbeatRequests
+from penstock.controller.broker_heartbeats import HeartbeatRequests
+from penstock.controller.broker_progress import BrokerProgress
 from penstock.controller.broker_registration import RegistrationRequests
 from penstock.controller.broker_sessions import FenceStaleBroker
 from penstock.controller.brokers import allocate_producer_ids, unregister_broker
@@ -265,7 +266,9 @@ class Controller:
         return TopicRequests(self.image, self._settings, self._rules, SeededRandom(event.seed))
 
     def _registrations(self) -> RegistrationRequests:
-        return RegistrationRequests(self.image, self._settings, self._facts, self._next_offset)
+        return RegistrationRequests(
+            self.image, self._settings, self._facts, self._progress, self._next_offset
+        )
 
     def _heartbeats(self) -> HeartbeatRequests:
         return HeartbeatRequests(
