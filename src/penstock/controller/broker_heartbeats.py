@@ -180,7 +180,8 @@ class HeartbeatRequests:
         wanted = request.cordoned_log_dirs
         if wanted is None or self._image.metadata_version < CORDONED_SINCE:
             return []
-        cordoned = [each for each in broker.directories if each in wanted]
+        named = frozenset(wanted)
+        cordoned = [each for each in broker.directories if each in named]
         if cordoned == list(broker.cordoned or ()):
             return []
         return [registration_change(broker, cordoned_log_dirs=cordoned)]
