@@ -27,9 +27,16 @@ def begun(*given: BrokerImage, mono_ms: float = 0) -> BrokerSessions:
 
 def test_a_new_active_controller_grants_each_unfenced_broker_a_full_session() -> None:
     sessions = begun(broker(1), broker(2, fenced=True), mono_ms=100)
-    assert sessions.has_session(1, 5, 999)
-    assert not sessions.has_session(1, 5, 1000)
-    assert not sessions.has_session(2, 5, 100)
+    registered = brokers(broker(1), broker(2, fenced=True))
+    assert sessions.stale(registered, 999) is None
+    assert sessions.stale(registered, 1000) == FenceStaleBroker(1, 5)
+
+
+def test_a_broker_that_a_new_controller_has_not_heard_may_register_again_at_once() -> None:
+    sessions = begun(broker(1), mono_ms=100)
+    assert not sessions.has_session(1, 5, 100)
+    sessions.contact(1, 5, 200)
+    assert sessions.has_session(1, 5, 200)
 
 
 def test_a_contact_begins_a_session_in_the_epoch_of_the_heartbeat() -> None:
@@ -92,7 +99,7 @@ def test_while_a_fencing_waits_the_next_check_is_an_eighth_of_the_timeout_away()
 def test_contacts_under_made_up_ids_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_sessions, "SESSIONS_MAX", 2)
     sessions = begun(broker(1))
-    for broker_id in (7, 8, 9):
+    for broker_id in (1, 7, 8, 9):
         sessions.contact(broker_id, 5, 0)
     assert [sessions.has_session(each, 5, 0) for each in (1, 7, 8, 9)] == [True, True, False, False]
     sessions.contact(1, 5, 10)

@@ -187,3 +187,25 @@ def test_a_broker_that_stops_leaves_its_partitions_before_its_end(cluster: SimCl
     assert watching.image.brokers[leaving.node_id].fenced
     assert leaving.node_id not in leaders(cluster, watching.node_id, "t")
     assert cluster.simulation.now_ms - began_ms < 1_000
+
+
+def test_a_restarted_broker_waits_for_the_end_of_its_older_session(cluster: SimCluster) -> None:
+    cluster.simulation.run_for(3_000)
+    restarted = cluster.nodes[followers(cluster)[0]]
+    restarted.kill()
+    killed_ms = cluster.simulation.now_ms
+    restarted.start()
+    cluster.run_until_ready()
+    waited_ms = cluster.simulation.now_ms - killed_ms
+    assert SESSION_MS - HEARTBEAT_MS <= waited_ms <= SESSION_MS + 2_000
+
+
+def test_a_cluster_that_was_killed_as_a_whole_waits_for_no_session(cluster: SimCluster) -> None:
+    cluster.simulation.run_for(3_000)
+    for node in cluster.nodes.values():
+        node.kill()
+    killed_ms = cluster.simulation.now_ms
+    for node in cluster.nodes.values():
+        node.start()
+    cluster.run_until_ready()
+    assert cluster.simulation.now_ms - killed_ms < SESSION_MS - HEARTBEAT_MS

@@ -33,9 +33,14 @@ class BrokerSessions:
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._contacts: dict[tuple[int, int], float] = {}  # by broker id and epoch
+        self._heard: set[tuple[int, int]] = set()  # those in contact with this controller
 
     def begin(self, brokers: Iterable[BrokerImage], mono_ms: float) -> None:
-        """Forget all contacts, and give each broker that is not fenced a full session."""
+        """Forget all contacts, and give each broker that is not fenced a full session to be heard.
+
+        Until then such a broker may be gone, so its next start need not wait (`has_session`).
+        """
+        self._heard.clear()
         self._contacts = {
             (broker.broker_id, broker.epoch): mono_ms for broker in brokers if not broker.fenced
         }
@@ -46,11 +51,13 @@ class BrokerSessions:
         if self._contacts.pop(key, None) is None and len(self._contacts) >= SESSIONS_MAX:
             return
         self._contacts[key] = mono_ms
+        self._heard.add(key)
 
     def has_session(self, broker_id: int, broker_epoch: int, mono_ms: float) -> bool:
         """Return whether this incarnation was in contact within the session timeout."""
-        contact = self._contacts.get((broker_id, broker_epoch))
-        return contact is not None and mono_ms < contact + self._timeout_ms
+        key = (broker_id, broker_epoch)
+        contact = self._contacts.get(key)
+        return contact is not None and key in self._heard and mono_ms < contact + self._timeout_ms
 
     def stale(self, brokers: Mapping[int, BrokerImage], mono_ms: float) -> FenceStaleBroker | None:
         """Return the broker with the oldest ended session, None if all sessions run.
@@ -71,6 +78,7 @@ class BrokerSessions:
             if known is not None and known.epoch == epoch and not known.fenced:
                 return FenceStaleBroker(broker_id, epoch)
             del self._contacts[broker_id, epoch]
+            self._heard.discard((broker_id, epoch))
         return None
 
     def next_check_ms(self, mono_ms: float) -> float:

@@ -21,7 +21,7 @@ from penstock.errors import (
 )
 
 FOREVER = float("inf")
-RETRY_MS_MIN = 100
+RETRY_MS_MIN, RETRY_MS_MAX = 100, 1_000
 NO_EPOCH = -1
 # A controller that answers so will not change its mind.
 FINAL_REJECTIONS = (InconsistentClusterId, InvalidRegistration, UnsupportedVersion)
@@ -249,7 +249,7 @@ class BrokerLifecycle:
         if isinstance(failure, NotController):
             return RETRY_MS_MIN
         self._failures += 1
-        longest_ms = max(RETRY_MS_MIN, self._settings.heartbeat_interval_ms)
+        longest_ms = max(RETRY_MS_MIN, min(RETRY_MS_MAX, self._settings.heartbeat_interval_ms))
         return min(longest_ms, RETRY_MS_MIN << min(self._failures - 1, 8))
 
     def _wait(self, delay_ms: float, now_ms: float) -> list[LifecycleAction]:

@@ -79,6 +79,7 @@ class ControllerContact:
         self._answer: Callable[[Any], None] | None = None  # of the request without a result so far
         self._awaited_epoch: int | None = None  # a registration that the image does not have yet
         self._awaits_unfencing = False  # the image still has this broker as fenced
+        self._begins_to_leave = False
         self._stopped = False
         metadata.quorum.on_image(self._follow)
 
@@ -95,7 +96,9 @@ class ControllerContact:
 
     def leave(self) -> None:
         """Ask the controller to take over the leaderships of this broker; `left` follows."""
+        self._begins_to_leave = True
         self._do(self._lifecycle.stop(self._now()))
+        self._begins_to_leave = False
 
     @property
     def is_serving(self) -> bool:
@@ -141,9 +144,13 @@ class ControllerContact:
                     self._awaits_unfencing = True
                     self._look_for_unfencing(self._metadata.image)
                 case BrokerLeft():
-                    self._node.left()
+                    if self._begins_to_leave:
+                        self._node.left()
+                    else:  # on a turn of its own: a fault of the stop is no fault of a reply
+                        self._world.timers.soon(self._node.left)
                 case RegistrationFailed():
-                    self._node.rejected(action.reason)
+                    reason = action.reason
+                    self._world.timers.soon(lambda: self._node.rejected(reason))
         self._set_timer()
 
     def _set_timer(self) -> None:
