@@ -14,7 +14,7 @@ from simulated_node import (
 )
 
 from penstock.broker.metrics.snapshot import LoopIdle
-from penstock.broker.request_metrics import OTHER_VERSION, errors_in
+from penstock.broker.request_metrics import OTHER_VERSION, RequestMetrics, errors_in
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.frame import request_frame
 from penstock.wire.messages.k03_metadata import MetadataResponse, MetadataResponseTopic
@@ -188,7 +188,11 @@ def test_bytes_sent_are_those_of_the_answers() -> None:
 
 def test_errors_are_found_wherever_an_answer_has_a_place_for_them() -> None:
     def found(response: object) -> list[int]:
-        return [code for code in errors_in(response) if code]
+        codes = [code for code in errors_in(response) if code]
+        metrics = RequestMetrics()
+        metrics.count_errors(8, response)
+        assert metrics.errors == {(8, code): codes.count(code) for code in codes}
+        return codes
 
     assert found(HeartbeatResponse(error_code=25)) == [25]
     assert found(HeartbeatResponse()) == []
