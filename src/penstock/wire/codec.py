@@ -59,9 +59,10 @@ def read_from(cls: type[T], version: int, buffer: Buffer, position: int) -> tupl
     if reader is None:
         reader = schema.readers[version] = _compile_reader(cls, schema, version, sliced=False)
     try:
-        return cast("tuple[T, int]", reader(buffer, position, len(buffer)))
+        result: tuple[T, int] = reader(buffer, position, len(buffer))
     except _UNREADABLE as error:
         raise _malformed(cls, version, error) from error
+    return result
 
 
 def read_in_slices(cls: type[T], version: int, buffer: Buffer, position: int) -> Slices[T]:
@@ -368,9 +369,22 @@ class _ReaderEmitter(_Emitter):
     def sized(self, target: str, kind: Kind, nullable: bool, label: str) -> None:
         """Emit a string, bytes or an array: a length, then the content."""
         length = self.name("n")
+        self.add_to_run("B" if self.flexible else "h" if isinstance(kind, Text) else "i", length)
+        self.flush()
+        if not isinstance(kind, Text):
+            self.behind_length(target, kind, nullable, length, label)
+            return
+        # Many strings are empty: commits have one per partition.
+        with self.block(f"if {length} == {int(self.flexible)}:"):
+            self.line(f"{target} = ''")
+        with self.block("else:"):
+            self.behind_length(target, kind, nullable, length, label)
+
+    def behind_length(
+        self, target: str, kind: Kind, nullable: bool, length: str, label: str
+    ) -> None:
+        """Emit what follows the first byte of a compact length, or a whole length."""
         if self.flexible:
-            self.add_to_run("B", length)
-            self.flush()
             with self.block(f"if {length} > 127:"):
                 self.line(f"{length}, position = uvarint(buffer, position - 1)")
                 if self.limited and isinstance(kind, Text):
@@ -378,9 +392,6 @@ class _ReaderEmitter(_Emitter):
                         reason = f"{self.label}: {label} is a string of"
                         self.line(f"raise Malformed(f'{reason} {{{length} - 1}} bytes')")
             self.line(f"{length} -= 1")
-        else:
-            self.add_to_run("h" if isinstance(kind, Text) else "i", length)
-            self.flush()
         if nullable:
             with self.block(f"if {length} < 0:"):
                 self.line(f"{target} = None")

@@ -93,6 +93,8 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 def skip_tags(buffer: Buffer, position: int, size: int) -> int:
     """Return the position after a section of unknown tagged fields."""
+    if not buffer[position]:
+        return position + 1  # clients rarely send any
     count, position = read_uvarint(buffer, position)
     if count > TAGS_MAX:
         raise Malformed(f"{count} tagged fields")

@@ -195,7 +195,8 @@ def _parse_annotation(annotation: Any) -> tuple[Kind, bool]:
 
 
 def schema_of(cls: type) -> MessageSchema:
-    return cast("MessageSchema", cls.__schema__)  # type: ignore[attr-defined]
+    schema: MessageSchema = cls.__schema__  # type: ignore[attr-defined]
+    return schema
 
 
 class _Structure:
