@@ -216,6 +216,20 @@ def test_offsets_are_written_by_hand_as_the_general_codec_writes_them(
     assert write_quickly(records) == encode_plainly(records)
 
 
+def test_offsets_of_several_topics_in_turn_are_written_by_hand_too() -> None:
+    keys = [
+        OffsetCommitKey(group=group, topic=topic, partition=partition)
+        for partition in range(30)
+        for group, topic in (("g", "short"), ("g", "a-longer-name"), ("another", "short"))
+    ]
+    ids = (bytes(16), b"i" * 16)
+    records = [
+        CoordinatorRecord(key, OffsetCommitValue(offset=number, topic_id=ids[number // 7 % 2]))
+        for number, key in enumerate(keys)
+    ]
+    assert write_quickly(records) == encode_plainly(records)
+
+
 def test_a_commit_of_very_many_offsets_is_written_by_hand_too() -> None:
     """The number of a record takes one byte below 64, two below 8,192, then three."""
     key, value = OffsetCommitKey(group="g", topic="t"), OffsetCommitValue(offset=5)

@@ -172,20 +172,30 @@ def write_quickly(records: Sequence[CoordinatorRecord | PendingOffset]) -> bytes
     """
     parts: list[bytes] = []
     pack = _REST.pack
+    group = topic = topic_id = None
+    number_bytes = 0
     for number, record in zip(_numbers(len(records)), records, strict=False):
         key, value = record.key, record.value
         if type(key) is not OffsetCommitKey or type(value) is not OffsetCommitValue:
             return None
         if value.metadata or value.expire_timestamp != NO_EXPIRY:
             return None
-        head = _key_head(key.group, key.topic)
-        value_size, tail = _value_tail(value.topic_id)
-        size = len(head) + len(tail) + len(number) + _REST_BYTES
-        if size >= len(SMALL_VARINTS):
-            return None
+        if (
+            key.topic is not topic
+            or key.group is not group
+            or value.topic_id is not topic_id
+            or len(number) != number_bytes
+        ):  # the first record of its run
+            group, topic, topic_id = key.group, key.topic, value.topic_id
+            number_bytes = len(number)
+            head = _key_head(group, topic)
+            value_size, tail = _value_tail(topic_id)
+            size = number_bytes + len(head) + len(tail) + _REST_BYTES
+            if size >= len(SMALL_VARINTS):
+                return None
+            begin = SMALL_VARINTS[size] + _NO_TIME_SINCE
         parts += (
-            SMALL_VARINTS[size],
-            _NO_TIME_SINCE,
+            begin,
             number,
             head,
             pack(

@@ -271,9 +271,10 @@ class Runtime(Generic[M]):
 
     def _replay(self, records: Sequence[MachineRecord]) -> None:
         machine = self._machine
+        replay = machine.replay
         for record in records:
             try:
-                machine.replay(record)
+                replay(record)
             except Exception as problem:
                 self._log_failure(machine.set_aside(record, problem))
 
@@ -352,11 +353,13 @@ class Runtime(Generic[M]):
             if done is not None:
                 self._tickets[outcome.parked] = done
             done = None
-        answered = [
-            (waiting, answer.reply)
-            for answer in outcome.answers
-            if (waiting := self._tickets.pop(answer.ticket, None)) is not None
-        ]
+        answered: Sequence[tuple[ReplyCallback, Any]] = ()
+        if outcome.answers:
+            answered = [
+                (waiting, answer.reply)
+                for answer in outcome.answers
+                if (waiting := self._tickets.pop(answer.ticket, None)) is not None
+            ]
         self._parked.append(_Parked(offset, outcome, self._clock.mono_ms(), done, answered))
 
     def _undo(

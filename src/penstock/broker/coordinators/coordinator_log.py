@@ -34,7 +34,7 @@ log = logging.getLogger("penstock.coordinators")
 SLICE_BYTES = 32 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # hot path: a frozen one takes four times as long to make
 class LoadedBatch:
     records: Sequence[Any]
     end_offset: int
@@ -89,7 +89,8 @@ class CoordinatorLog:
             partition.append_marker(first, now_ms)
         else:
             try:
-                batch = encode(records, now_ms, self._compression)
+                # The log writes the offset in place: `bytes` would cost it a copy.
+                batch = bytearray(encode(records, now_ms, self._compression))
             except (KafkaError, Malformed, UnencodableValue):
                 raise
             except Exception as problem:  # nothing is written yet: only these records fail

@@ -339,7 +339,7 @@ class Partition:
             self.directory.flushing.written(self)
         return log.synced_offset < self.flushing_to
 
-    def append_own(self, batch: bytes, header: Header, now_ms: int) -> int | KafkaError:
+    def append_own(self, batch: Buffer, header: Header, now_ms: int) -> int | KafkaError:
         """Append a coordinator's batch at once; return its offset, or the error of the log."""
         epoch = self.leader.epoch
         return self._write(lambda: self.log.append([(batch, header)], epoch, now_ms)[0])

@@ -36,15 +36,17 @@ from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHea
 
 NOTHING: Final[Mapping[str, WaitingRequest]] = {}
 # The requests about one group; the others ask about many and change nothing, or delete them.
-MEMBER_REQUESTS: Final = (
-    OffsetCommitRequest,
-    JoinGroupRequest,
-    HeartbeatRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-    TxnOffsetCommitRequest,
-    OffsetDeleteRequest,
-    ConsumerGroupHeartbeatRequest,
+MEMBER_REQUESTS: Final = frozenset(
+    (
+        OffsetCommitRequest,
+        JoinGroupRequest,
+        HeartbeatRequest,
+        LeaveGroupRequest,
+        SyncGroupRequest,
+        TxnOffsetCommitRequest,
+        OffsetDeleteRequest,
+        ConsumerGroupHeartbeatRequest,
+    )
 )
 RESTORED: Final = "The group is what its log says again; its members ask again."
 
@@ -61,10 +63,11 @@ class GroupBefore(NamedTuple):
 def subjects_of(event: Any) -> Iterable[str]:
     """Return the ids of the groups that an event is about, and may change."""
     match event:
+        case GroupRequest():  # first: nearly all events
+            message = event.message
+            return (message.group_id,) if type(message) in MEMBER_REQUESTS else ()
         case RecordsRejected():
             return dict.fromkeys(group_id_of(record.key) for record in event.records)
-        case GroupRequest(message) if isinstance(message, MEMBER_REQUESTS):
-            return (message.group_id,)
         case GroupTimer() | GroupRecordRejected() | AssignmentRejected():
             return (event.group_id,)
         case _:
