@@ -17,6 +17,7 @@ from penstock.broker.metrics.snapshot import LoopIdle
 from penstock.broker.request_metrics import OTHER_VERSION, RequestMetrics, errors_in
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.frame import request_frame
+from penstock.wire.messages.k00_produce import ProduceRequest
 from penstock.wire.messages.k03_metadata import MetadataResponse, MetadataResponseTopic
 from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitResponse,
@@ -77,16 +78,39 @@ def test_a_request_that_times_out_is_timed_and_counted_as_an_error() -> None:
     assert partition.failed_produces == 1
 
 
-def test_a_request_for_several_partitions_is_one_request() -> None:
-    bench = Bench()
-    bench.create_topic("t", 3)
-    connection, _ = bench.connect()
+def produce_to_three() -> ProduceRequest:
     message = produce("t", b"x")
     one = message.topic_data[0].partition_data[0]
     message.topic_data[0].partition_data = [
         type(one)(index=index, records=one.records) for index in range(3)
     ]
-    frame = bench.frame(PRODUCE, message)
+    return message
+
+
+def test_a_request_for_several_partitions_is_timed_once_when_it_is_answered() -> None:
+    bench = Bench({"log.durability": "fsync"})
+    bench.create_topic("t", 3)
+    connection, peer = bench.connect()
+    frame = bench.frame(PRODUCE, produce_to_three())
+    bench.receive(connection, frame)
+    bench.simulation.run_until(lambda: bool(peer.sent))
+    began_ms = bench.broker.request_metrics.produce_times.total_ms
+    bench.receive(connection, frame)
+    assert timed(bench) == 1
+    peer.sent.clear()
+    before = bench.simulation.now_ms
+    bench.simulation.run_until(lambda: bool(peer.sent))
+    assert timed(bench) == 2
+    assert bench.broker.produce_cache.misses == 1
+    took = bench.broker.request_metrics.produce_times.total_ms - began_ms
+    assert 0 < took <= bench.simulation.now_ms - before + 1e-6
+
+
+def test_a_request_for_several_partitions_is_one_request() -> None:
+    bench = Bench()
+    bench.create_topic("t", 3)
+    connection, _ = bench.connect()
+    frame = bench.frame(PRODUCE, produce_to_three())
     bench.receive(connection, frame)
     bench.receive(connection, frame)
     assert timed(bench) == sum(bench.broker.produce_cache.requests) == 2

@@ -31,7 +31,7 @@ VERBLESS_DOCSTRINGS_LEFT: dict[str, int] = {}
 # Words in the last column of docs/glossary.md, in names and in prose, by room.
 GLOSSARY_WORDS_LEFT = {
     ".": 3,
-    "broker": 133,
+    "broker": 132,
     "bulk": 7,
     "cli": 105,
     "client": 285,

@@ -349,8 +349,9 @@ def _several(
     shape = route.shapes.get(key) or route.learn_shape(key)
     if shape is None:
         return False
-    found: list[Header | KafkaError] = []
-    for batch, (_place, partition) in zip(batches, shape.places, strict=True):
+    accepted: list[tuple[Partition, int, tuple[memoryview, Header]]] = []
+    rejected: list[tuple[int, KafkaError]] = []
+    for batch, (place, partition) in zip(batches, shape.places, strict=True):
         try:
             header = check_produced(batch)
             if header[ATTRIBUTES] & TRANSACTIONAL or len(batch) > partition.batch_bytes_max:
@@ -358,19 +359,17 @@ def _several(
             if header[MAX_TIMESTAMP] > broker.wall_ms + partition.timestamp_after_ms_max:
                 return False  # the general path names the bad records
         except KafkaError as error:
-            found.append(error)
+            rejected.append((place, error))
         else:
-            found.append(header)
+            accepted.append((partition, place, (batch, header)))
     several = MultiPartitionAnswer(
         route, shape, connection, connection.take_slot() if route.acks else None
     )
-    for batch, each, (place, partition) in zip(batches, found, shape.places, strict=True):
-        ticket = (several, connection, place, correlation_id)
-        if isinstance(each, KafkaError):
-            several.failed(ticket, each)
-            continue
-        partition.batches.append((batch, each))
-        partition.tickets.append(ticket)
+    for place, problem in rejected:
+        several.failed((several, connection, place, correlation_id), problem)
+    for partition, place, checked in accepted:
+        partition.batches.append(checked)
+        partition.tickets.append((several, connection, place, correlation_id))
         if not partition.touched:
             broker.touch_partition(partition)
     return True

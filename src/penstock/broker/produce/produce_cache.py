@@ -128,8 +128,7 @@ class MultiPartitionAnswer:
         self._left = len(shape.partitions)
         self._values = shape.template.copy()
         self._errors: dict[int, KafkaError] | None = None
-        self._since_ms = connection.active_at_ms
-        connection.listener.broker.request_metrics.timed_alone += 1
+        self._since_ms: float | None = None  # of a request that waits
 
     def succeeded(self, ticket: "Ticket", base_offset: int, append_time_ms: int) -> None:
         place = ticket[2]
@@ -141,7 +140,10 @@ class MultiPartitionAnswer:
             self._answer(ticket[3])
 
     def waits(self, _ticket: "Ticket") -> None:
-        """Do nothing: the request is timed as a whole."""
+        """Time the request alone: its answer comes after this turn."""
+        if self._since_ms is None:
+            self._since_ms = self._connection.active_at_ms
+            self._connection.listener.broker.request_metrics.timed_alone += 1
 
     def waited(self, _ticket: "Ticket", _since_ms: float) -> None:
         """Do nothing: the request is timed as a whole."""
@@ -155,10 +157,12 @@ class MultiPartitionAnswer:
             self._answer(ticket[3])
 
     def _answer(self, correlation_id: int) -> None:
-        listener = self._connection.listener
-        counts = listener.broker.request_metrics
-        counts.produce_times.note(listener.now_ms() - self._since_ms)
+        if self._since_ms is not None:
+            listener = self._connection.listener
+            times = listener.broker.request_metrics.produce_times
+            times.note(listener.now_ms() - self._since_ms)
         if self._errors:
+            counts = self._connection.listener.broker.request_metrics
             partitions = dict(self._shape.places)
             for place, error in self._errors.items():
                 counts.produce_failed(partitions[place], error.code)
