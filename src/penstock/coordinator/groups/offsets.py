@@ -156,9 +156,10 @@ class OffsetRequests:
                 if each.committed_metadata and (error_code := self._metadata_error(each)):
                     answers.append(_answer(index, error_code))
                     continue
-                answers.append(_answer(index, NONE))
+                key, answer = _key_and_answer(group_id, name, index)
+                answers.append(answer)
                 value = _value(each, now_ms, topic_id, expires_ms)
-                records.append(new(CoordinatorRecord, (_key(group_id, name, index), value)))
+                records.append(new(CoordinatorRecord, (key, value)))
         return Outcome(records, response, timers=_still_there(group, message.member_id))
 
     def commit_in_transaction(self, call: GroupRequest, now_ms: int) -> Outcome:
@@ -177,7 +178,7 @@ class OffsetRequests:
                 error_code = self._metadata_error(each) if each.committed_metadata else NONE
                 answers.partitions.append(_answer(index, error_code))
                 if error_code == NONE:
-                    key = _key(message.group_id, topic.name, index)
+                    key, _answered = _key_and_answer(message.group_id, topic.name, index)
                     value = _value(each, now_ms, ids[topic.name], NO_EXPIRY)
                     records.append(PendingOffset(*producer, key, value))
         return Outcome(records, response)
@@ -361,8 +362,12 @@ class OffsetRequests:
 
 
 @lru_cache(maxsize=CACHED_PARTITIONS_MAX)
-def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
-    return OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+def _key_and_answer(
+    group_id: str, topic: str, partition: int
+) -> tuple[OffsetCommitKey, PartitionError]:
+    """Return the key of a commit's record, and the answer to a commit without an error."""
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return key, _answer(partition, NONE)
 
 
 @lru_cache(maxsize=CACHED_PARTITIONS_MAX)
