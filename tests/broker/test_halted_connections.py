@@ -190,6 +190,33 @@ def test_requests_that_come_together_wait_once_a_turn_has_done_enough(bench: Ben
     assert len(correlation_ids(crowd_peer)) == 50
 
 
+def test_a_frame_that_comes_in_parts_waits_once_a_turn_has_done_enough(bench: Bench) -> None:
+    connection, peer = bench.connect()
+    first, second, third = versions(bench, 3)
+    bench.receive(connection, first[:20])
+    spend_turn(bench)
+    left = bench.receive(connection, first[20:] + second)
+    assert not peer.sent
+    bench.settle(200)
+    assert not peer.paused
+    bench.receive(connection, left + third)
+    bench.settle(200)
+    assert correlation_ids(peer) == sorted(correlation_ids(peer))
+    assert len(correlation_ids(peer)) == 3
+
+
+def test_a_peer_that_goes_while_its_frame_waits_for_a_turn_leaves_no_memory(bench: Bench) -> None:
+    connection, _peer = bench.connect()
+    before = bench.broker.frames.lent_bytes
+    (frame,) = versions(bench, 1)
+    bench.receive(connection, frame[:20])
+    spend_turn(bench)
+    bench.receive(connection, frame[20:])
+    connection.closed()
+    bench.settle(200)
+    assert bench.broker.frames.lent_bytes == before
+
+
 def test_produce_does_not_wait_for_other_requests(bench: Bench) -> None:
     writer, peer = bench.connect()
     spend_turn(bench)

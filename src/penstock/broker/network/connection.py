@@ -184,8 +184,12 @@ class BrokerConnection:
         self._halted = bool(self._holds)
         if self._halted:
             return
-        kept, self._kept = self._kept, memoryview(b"")
-        self.received(kept)
+        if self._buffer is not None and self.room is None:
+            self._handle_frame()
+            self.listener.broker.touch()
+        else:
+            kept, self._kept = self._kept, memoryview(b"")
+            self.received(kept)
         self._maybe_resume()
 
     def _keep(self, rest: memoryview) -> None:
@@ -230,14 +234,25 @@ class BrokerConnection:
         if self._filled < self._frame_bytes:
             self._make_room()
             return
+        self.room = None
+        self._handle_frame()
+        self.listener.broker.touch()
+
+    def _handle_frame(self) -> None:
+        """Handle a frame that came in parts, or leave it for a later turn."""
         buffer, size = self._buffer, self._frame_bytes
         assert buffer is not None, "only a frame under way is filled"
-        self._buffer = self.room = None
         frame = memoryview(buffer)[:size]
         key, version, correlation_id = _HEAD.unpack_from(b"\0\0\0\0" + frame[:8])[1:]
+        broker = self.listener.broker
+        if key != PRODUCE and broker.sliced_work.spent and not self._takes_turn:
+            self._wait_for_turn(memoryview(b""))
+            return
+        self._takes_turn = False
+        self._buffer = None
         try:
             if key == PRODUCE:
-                produce(self.listener.broker, self, frame, 0, size, version, correlation_id)
+                produce(broker, self, frame, 0, size, version, correlation_id)
             else:
                 dispatch(self, frame, key, version)
                 if self._is_full():
@@ -247,7 +262,6 @@ class BrokerConnection:
         self.listener.frames.give_back(self, buffer)
         if self._halted:
             self._halt(memoryview(b""))
-        self.listener.broker.touch()
 
     # -- replies out
 
