@@ -56,6 +56,15 @@ def test_an_array_of_more_than_a_million_elements_is_malformed() -> None:
         read(DescribeGroupsRequest, 0, data)
 
 
+def test_a_message_read_in_slices_has_at_most_a_million_elements_in_all_its_lists() -> None:
+    half = ARRAY_ELEMENTS_MAX // 2
+    entries = struct.pack(">i", half) + struct.pack(">ii", 0, -1) * half
+    data = write(ProduceRequest(topic_data=[]), 3)[:-4] + struct.pack(">i", 2)
+    data += (b"\0\1t" + entries) * 2
+    with pytest.raises(Malformed, match="too many elements"):
+        run_through(read_in_slices(ProduceRequest, 3, data, 0))
+
+
 @pytest.mark.parametrize("count", [TAGS_MAX, TAGS_MAX + 1])
 def test_more_than_ten_thousand_tagged_fields_are_malformed(count: int) -> None:
     data = bytearray(write(ApiVersionsRequest(), 3)[:-1])

@@ -7,7 +7,8 @@ them. Fields that a version lacks cost nothing to write.
 Readers trust nothing: a count is compared with the remaining bytes before any allocation, and all
 failures are `Malformed`.  Bytes after the message are ignored, as in Kafka. Strings of requests and
 responses have at most STRING_BYTES_MAX bytes, in flexible versions too; arrays have at most
-ARRAY_ELEMENTS_MAX elements.
+ARRAY_ELEMENTS_MAX elements. Read in slices, all arrays of a message together have no more: elements
+of four bytes take a hundred bytes of memory.
 
 For long messages there is code that pauses every SLICE_BYTES, as a generator: a node reads and
 writes in slices (`read_in_slices`, `write_in_slices`), so no message blocks the loop.
@@ -246,7 +247,9 @@ class _Emitter:
                 self.line("yield")
 
     def function(self, head: str, place: str) -> Callable[..., Any]:
-        first = [f" pause = {place} + {SLICE_BYTES}", " if False: yield"] if self.sliced else []
+        first: list[str] = []
+        if self.sliced:
+            first = [f" pause = {place} + {SLICE_BYTES}", " elements = 0", " if False: yield"]
         source = "\n".join([head, *first, *self.lines])
         exec(compile(source, f"<{self.label}>", "exec"), self.names)
         return cast("Callable[..., Any]", self.names["function"])
@@ -404,7 +407,11 @@ class _ReaderEmitter(_Emitter):
     def content(self, target: str, kind: Kind, length: str, label: str) -> None:
         element = kind.element if isinstance(kind, Array) else None
         if element is not None and self.limited:
-            self.fail_if(f"{length} > {ARRAY_ELEMENTS_MAX}", f"{label} has too many elements")
+            counted = length
+            if self.sliced:
+                self.line(f"elements += {length}")
+                counted = "elements"
+            self.fail_if(f"{counted} > {ARRAY_ELEMENTS_MAX}", f"{label} has too many elements")
         if isinstance(element, Text | Blob | Array | Nested):
             self.loop(target, element, length, label)
             return
