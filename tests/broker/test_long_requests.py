@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-from simulated_node import API_VERSIONS, FETCH, Bench, FakePeer, api_versions, fetch
+from simulated_node import API_VERSIONS, FETCH, PRODUCE, Bench, FakePeer, api_versions, fetch
 
 from penstock.broker import request as client_request
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.network import dispatch
+from penstock.broker.network.connection import BrokerConnection
 from penstock.broker.network.long_requests import (
     LONG_FRAME_BYTES,
     MEMORY_PER_FRAME_BYTE,
@@ -17,6 +18,7 @@ from penstock.broker.network.long_requests import (
 from penstock.broker.request_pieces import JoinedAnswer
 from penstock.wire.codec import read_in_slices
 from penstock.wire.frame import request_frame
+from penstock.wire.messages import k00_produce as k00
 from penstock.wire.messages import k02_list_offsets as k02
 
 ABSENT = range(LONG_FRAME_BYTES // 30)
@@ -73,6 +75,37 @@ def test_a_short_request_passes_long_ones_that_wait() -> None:
     bench.receive(connection, bench.frame(API_VERSIONS, api_versions()))
     bench.simulation.run_until(lambda: bool(peer.sent))
     assert not first.sent and not second.sent
+
+
+def _produce_to_absent(bench: Bench) -> tuple[BrokerConnection, FakePeer]:
+    connection, peer = bench.connect()
+    data = [k00.PartitionProduceData(index=each) for each in range(LONG_FRAME_BYTES // 8)]
+    topic = k00.TopicProduceData(name="absent", partition_data=data)
+    bench.receive(connection, bench.frame(PRODUCE, k00.ProduceRequest(acks=-1, topic_data=[topic])))
+    return connection, peer
+
+
+def test_produce_requests_for_many_partitions_share_the_memory_too() -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    peers = [_produce_to_absent(bench)[1] for _ in range(3)]
+    counted = bench.broker.long_requests.estimated_bytes
+    while not all(peer.sent for peer in peers):
+        assert bench.broker.long_requests.estimated_bytes == counted > 0
+        bench.simulation.step()
+    bench.settle()
+    assert bench.broker.long_requests.estimated_bytes == 0
+
+
+@pytest.mark.parametrize("leaving", [0, 1], ids=["in progress", "waiting"])
+def test_a_producer_that_goes_leaves_its_memory_to_the_next(leaving: int) -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    connections = [_produce_to_absent(bench) for _ in range(3)]
+    gone, _peer = connections.pop(leaving)
+    gone.close()
+    gone.closed()
+    bench.simulation.run_until(lambda: all(peer.sent for _, peer in connections))
+    bench.settle()
+    assert bench.broker.long_requests.estimated_bytes == 0
 
 
 @pytest.mark.parametrize("leaving", [0, 1], ids=["in progress", "waiting"])

@@ -54,6 +54,7 @@ class ClientConnection(Protocol):
     replies: deque[Slot]
     peer: Peer
     closing: bool
+    long_frame_bytes: int
     touched: bool
 
     @property

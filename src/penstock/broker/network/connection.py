@@ -77,7 +77,7 @@ class BrokerConnection:
         self.produce_prefix = 0
         self.on_closed: list[Callable[[], None]] = []
         self.on_drain: list[Callable[[], None]] = []
-        self.long_frame_bytes = 0  # of the long request that holds this connection
+        self.long_frame_bytes = 0  # counted for the long request that holds this connection
         self.unanswered = 0  # requests that went through dispatch
         self._owed_bytes = 0  # in their answers, as long as those wait for their turn
         self._paused = False

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS, handle, handler_for
 from penstock.broker.message_release import free_in_slices
-from penstock.broker.network.long_requests import LONG_FRAME_BYTES
 from penstock.broker.request import ClientRequest, failed
 from penstock.broker.request_metrics import OTHER_VERSION
 from penstock.broker.request_pieces import answer_in_pieces, piece_rule_for
@@ -113,8 +112,7 @@ def _read_and_handle(
     connection: "BrokerConnection", request: ClientRequest, frame: bytes, body_position: int
 ) -> Slices[Any]:
     broker = connection.listener.broker
-    if len(frame) > LONG_FRAME_BYTES:
-        yield from _wait_for_memory(connection, len(frame))
+    yield from broker.long_requests.wait_for_memory(broker.frames, connection, len(frame))
     key, version = request.api_key, request.api_version
     message: Any = yield from read_in_slices(request_class(key), version, frame, body_position)
     cut = piece_rule_for(key, message)
@@ -131,21 +129,6 @@ def _read_and_handle(
     del message
     yield from free_in_slices(held)
     return response
-
-
-def _wait_for_memory(connection: "BrokerConnection", frame_bytes: int) -> Slices[None]:
-    """Wait until other long requests leave memory for this one. The frame is a copy, and counts as
-    frame memory meanwhile."""
-    broker = connection.listener.broker
-    broker.frames.count(frame_bytes)
-    try:
-        waited = yield from broker.long_requests.enter(frame_bytes)
-    finally:
-        broker.frames.count(-frame_bytes)
-    connection.long_frame_bytes = frame_bytes
-    if waited and connection.peer.has_ended():
-        connection.close()  # no peer is left for the answer
-        yield None
 
 
 def _whole_failure(key: int, error: KafkaError) -> Any:

@@ -9,6 +9,8 @@ beyond the half by itself runs alone in it.
 
 from collections.abc import Callable
 
+from penstock.broker.network.frames import FramePool
+from penstock.broker.request import ClientConnection
 from penstock.broker.sliced_work import Slices
 
 LONG_FRAME_BYTES = 64 * 1024  # shorter frames never wait
@@ -30,6 +32,25 @@ class LongRequests:
     @property
     def estimated_bytes(self) -> int:
         return self._ordinary.estimated_bytes + self._very_long.estimated_bytes
+
+    def wait_for_memory(
+        self, frames: FramePool, connection: ClientConnection, frame_bytes: int, weight: int = 1
+    ) -> Slices[None]:
+        """Wait until other long requests leave memory for this one, until its connection is no
+        longer held. A frame of `weight` takes that many times the usual memory. It is a copy, and
+        counts as frame memory meanwhile."""
+        counted = weight * frame_bytes
+        if counted <= LONG_FRAME_BYTES:
+            return
+        frames.count(frame_bytes)
+        try:
+            waited = yield from self.enter(counted)
+        finally:
+            frames.count(-frame_bytes)
+        connection.long_frame_bytes = counted
+        if waited and connection.peer.has_ended():
+            connection.close()  # no peer is left for the answer
+            yield None
 
     def enter(self, frame_bytes: int) -> Slices[bool]:
         """Count the memory of a frame until `leave`. Wait for the memory first; return whether the
