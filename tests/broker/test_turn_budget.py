@@ -37,6 +37,10 @@ from penstock.wire.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
 )
+from penstock.wire.messages.k35_describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
 from penstock.wire.messages.k68_consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 ITEMS = 12_000 if depth.WHOLE else 6_000
@@ -193,6 +197,11 @@ def _unknown_settings() -> DescribeConfigsRequest:
     return DescribeConfigsRequest(resources=[topic])
 
 
+def _topics_without_partitions() -> DescribeLogDirsRequest:
+    topics = [DescribableLogDirTopic(topic=f"name-{number}") for number in range(MANY)]
+    return DescribeLogDirsRequest(topics=topics)
+
+
 def _absent_partitions() -> AddPartitionsToTxnRequest:
     topic = AddPartitionsToTxnTopic(name=TOPIC, partitions=list(range(2 * MANY)))
     return AddPartitionsToTxnRequest(
@@ -230,6 +239,7 @@ def _long_metadata() -> JoinGroupRequest:
     [
         pytest.param(19, 7, _topics_with_long_lists, id="settings with long lists"),
         pytest.param(32, 4, _unknown_settings, id="many names of settings"),
+        pytest.param(35, 4, _topics_without_partitions, id="log directories of many topics"),
         pytest.param(24, 3, _absent_partitions, id="many partitions for a transaction"),
         pytest.param(68, 1, partial(_subscription, 25_000), id="many subscribed topics"),
         pytest.param(68, 1, partial(_subscription, 100_000), id="too many subscribed topics"),

@@ -1,5 +1,6 @@
 """DescribeLogDirs, v1-v5: partitions in each log directory.  v4: total and usable bytes."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
@@ -7,6 +8,7 @@ from penstock.broker.sliced_work import Slices
 from penstock.broker.storage.log_dir import LogDirectory
 from penstock.errors import KafkaStorageError
 from penstock.wire.messages.k35_describe_log_dirs import (
+    DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 PARTITIONS_PER_SLICE = 200
+TOPICS_PER_SLICE = 1_000
 INDEXES_PER_SLICE = 5_000
 
 
@@ -27,16 +30,30 @@ def handle(
 ) -> Slices[DescribeLogDirsResponse]:
     wanted: dict[str, set[int]] | None = None
     if message.topics is not None:
-        wanted = {}
-        for topic in message.topics:
-            indexes = wanted.setdefault(topic.topic, set())
-            for start in range(0, len(topic.partitions), INDEXES_PER_SLICE):
-                indexes.update(topic.partitions[start : start + INDEXES_PER_SLICE])
-                yield None
+        wanted = yield from _hosted_of(broker, message.topics)
     response = DescribeLogDirsResponse()
     for directory in broker.replicas.directories:
         response.results.append((yield from _describe(broker, directory, wanted)))
     return response
+
+
+def _hosted_of(
+    broker: "Broker", topics: Sequence[DescribableLogDirTopic]
+) -> Slices[dict[str, set[int]]]:
+    """Return the partitions of this node among these."""
+    wanted: dict[str, set[int]] = {}
+    by_name = broker.replicas.by_name
+    for place, topic in enumerate(topics):
+        if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
+            yield None
+        if topic.topic not in by_name:
+            continue
+        indexes = wanted.setdefault(topic.topic, set())
+        for start in range(0, len(topic.partitions), INDEXES_PER_SLICE):
+            some = topic.partitions[start : start + INDEXES_PER_SLICE]
+            indexes.update(by_name.get(topic.topic, {}).keys() & some)
+            yield None
+    return wanted
 
 
 def _describe(
