@@ -11,6 +11,7 @@ from producing import fresh_topic, run, values_of
 
 from penstock import Consumer, Producer
 from penstock import sync as blocking
+from penstock.client.producer.delivery import delivery_tracker
 from penstock.client.runtime.dedup_logger import DedupLogger
 from penstock.testing import Cluster
 
@@ -154,6 +155,52 @@ def test_a_cancelled_producer_delivers_to_a_node_that_answers(cluster: Cluster) 
     with contextlib.suppress(asyncio.CancelledError):
         run(work())
     assert values_of(cluster, topic) == [b"x", b"y", b"z"]
+
+
+def interrupt(_error: object, _message: object) -> None:
+    """Raise what the handler of a signal raises inside a delivery report."""
+    raise KeyboardInterrupt
+
+
+def test_a_flush_waits_for_no_report_that_an_interruption_has_cost(cluster: Cluster) -> None:
+    topic = fresh_topic(cluster)
+    with blocking.Producer(bootstrap=cluster.bootstrap) as producer:
+        tracker = producer._core.tracker
+        counted, tracker.posted = tracker.posted, interrupt
+        producer.post(topic, b"x")
+        tracker.posted = counted
+        with pytest.raises(KeyboardInterrupt):
+            producer.flush()
+        producer.post(topic, b"y")
+        producer.flush(END_SECONDS_MAX)
+    assert values_of(cluster, topic) == [b"x", b"y"]
+
+
+def test_a_flush_waits_for_no_batch_that_an_interruption_has_left(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reporting(_failed: object) -> tuple[Callable[..., None], Callable[[], int]]:
+        return interrupt, lambda: 0
+
+    monkeypatch.setattr(delivery_tracker, "_batch_report", reporting)
+    topic = fresh_topic(cluster)
+    with blocking.Producer(bootstrap=cluster.bootstrap) as producer:
+        with pytest.raises(KeyboardInterrupt):
+            producer.send_batch(topic, [b"x"])
+        producer.flush(END_SECONDS_MAX)
+    assert values_of(cluster, topic) == [b"x"]
+
+
+def test_a_flush_settles_a_record_whose_post_was_interrupted(cluster: Cluster) -> None:
+    topic = fresh_topic(cluster)
+    with blocking.Producer(bootstrap=cluster.bootstrap) as producer:
+        window = producer._core.tracker.window
+        producer.post(topic, b"x")
+        producer.post(topic, b"y")
+        assert producer._core.wait_until(lambda: window.settled == 2, END_SECONDS_MAX)
+        window.sent -= 1  # handed over, and not counted
+        producer.flush(END_SECONDS_MAX)
+    assert values_of(cluster, topic) == [b"x", b"y"]
 
 
 def test_a_producer_whose_transaction_was_interrupted_can_go_on(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ Senders poll once in so many records, waiters while they wait. The daemon thread
 logs and tokens of an idle producer, and does not keep a dropped producer alive.
 """
 
+import logging
 import math
 import threading
 import time
@@ -19,6 +20,8 @@ from penstock.client.producer.sending.encoding import NOT_CHOSEN, EncodedRecord,
 from penstock.client.producer.sending.handle import RdkafkaProducerHandle
 from penstock.client.records import Delivered
 from penstock.client.settings import SettingValue
+
+log = logging.getLogger("penstock.client.producer")
 
 SENDS_BETWEEN_POLLS = 1_000
 WAIT_SECONDS = 0.1
@@ -116,10 +119,29 @@ class BlockingProducerCore(ProducerCore):
             if self.reports_errors_only and self.handle.length:
                 return False
             with self.sending:
-                return self.tracker.settled_to(window)
+                return self.tracker.settled_to(window) or self._settle_lost()
 
         self.serve()
         return self.wait_until(settled, timeout_s, flushing=True)
+
+    def _settle_lost(self) -> bool:
+        """Settle all records if librdkafka has none left; return whether that is so.
+
+        Ctrl-C may end a delivery report before it counts, or a send after its record was handed
+        over: then the counts never meet.
+        """
+        handle, tracker = self.handle, self.tracker
+        if handle.length or not handle.polling.acquire(blocking=False):
+            return False
+        try:
+            if handle.length or not all(each.left for each in tracker.batches):
+                return False
+            lost = tracker.settle_lost()
+        finally:
+            handle.polling.release()
+        if lost:
+            log.info("an interruption has cost the delivery reports of %d records", lost)
+        return True
 
     # -- records
 
