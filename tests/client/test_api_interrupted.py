@@ -252,6 +252,13 @@ PREFIX = "[penstock#producer-1] [thrd:127.0.0.1:29471/1]: 127.0.0.1:29471/1: "
             ],
             [],
         ),
+        (
+            [
+                "GETPID [penstock#producer-1] [thrd:main]: Failed to acquire idempotence PID from "
+                "broker 127.0.0.1:29471/1: Local: Broker transport failure: retrying"
+            ],
+            [],
+        ),
     ],
 )
 def test_librdkafkas_lines_about_lost_answers_become_one_sentence(

@@ -24,6 +24,8 @@ _REQUESTS_LOST = re.compile(
     r"\]: (?:\w+: )?([^\s/]+?)(?:/\w+)?: (?:Timed out (\d+) in-flight, (\d+) retry-queued, "
     r"(\d+) out-queue, (\d+) partially-sent|(\d+) request\(s\) timed out: disconnect)"
 )
+# A question for a producer id that the connection has cost, and that is asked again.
+_ID_LOST = re.compile(r"^GETPID .*: Local: [^:]+: retrying$")
 _NO_HOST = re.compile(r"/(\w+): Failed to resolve '([^']+)': (.*?)(?: \(after |$)")
 
 
@@ -62,7 +64,7 @@ class DedupLogger:
 
     def _is_repeated_elsewhere(self, text: str) -> bool:
         """Return whether another line or an exception tells the same in better words."""
-        if text.startswith("TXNERR") or _REQUEST_LOST.match(text):
+        if text.startswith("TXNERR") or _REQUEST_LOST.match(text) or _ID_LOST.match(text):
             return True
         # The failed connection was logged before.
         return bool(self.unreachable) and not self.knows_nodes and text.startswith("REQTMOUT")
