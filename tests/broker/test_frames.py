@@ -1,5 +1,6 @@
 """Memory for frames under way: claimed, grown, bounded, given back."""
 
+import pytest
 from simulated_node import (
     API_VERSIONS,
     PRODUCE,
@@ -13,6 +14,7 @@ from simulated_node import (
 from penstock.broker.background.background_tasks import MEMORY_MS
 from penstock.broker.network.connection import BrokerConnection
 from penstock.broker.network.frames import FIRST_BYTES, GROWTH, FramePool
+from penstock.broker.network.listener import FRAME_MS_MAX
 
 CLAIM = 100 * 1024 * 1024 - 1
 
@@ -118,6 +120,35 @@ def test_frames_that_fill_the_node_do_not_keep_each_other_from_ending() -> None:
                 left[connection] = bench.receive(connection, now) + later
     bench.settle()
     assert [len(replies(peer, [PRODUCE])) for _, peer in held] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("idle_ms", ["-1", "600000"])
+def test_frames_that_never_end_keep_no_other_frame_waiting_for_ever(idle_ms: str) -> None:
+    bench = Bench({"connections.max.idle.ms": idle_ms})
+    bench.create_topic("t")
+    bench.broker.frames._bytes_max = 2 * FIRST_BYTES
+    endless = begin(bench, 3, FIRST_BYTES)
+    connection, peer = bench.connect()
+    request = bench.frame(PRODUCE, produce("t", b"x" * 100_000))
+    assert not bench.receive(connection, request[:60_000])
+    assert peer.paused
+    for _ in range(40):
+        for each, each_peer in endless:
+            if not (each_peer.paused or each_peer.closed):
+                bench.receive(each, b"x")
+            if each_peer.closed and each in bench.listener.connections:
+                bench.turn(each.closed)
+        bench.settle(FRAME_MS_MAX / 5)
+    bench.receive(connection, request[60_000:])
+    bench.settle()
+    assert len(replies(peer, [PRODUCE])) == 1
+
+
+def test_a_slow_frame_stays_while_there_is_memory() -> None:
+    bench = Bench()
+    (slow,) = begin(bench, 1, 10 * FIRST_BYTES)
+    bench.settle(3 * FRAME_MS_MAX)
+    assert not slow[1].closed
 
 
 def test_memory_goes_back_to_the_system_when_many_frames_have_ended() -> None:

@@ -43,8 +43,8 @@ def _hosted_of(
     """Return the partitions of this node among these."""
     wanted: dict[str, set[int]] = {}
     by_name = broker.replicas.by_name
-    for place, topic in enumerate(topics):
-        if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
+    for number, topic in enumerate(topics):
+        if number % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
             yield None
         if topic.topic not in by_name:
             continue

@@ -12,11 +12,13 @@ turn, in their order.
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from penstock.broker.handlers.k00_produce import produce
 from penstock.broker.network.dispatch import dispatch
+from penstock.broker.network.frames import FIRST_BYTES
 from penstock.broker.request import Answer, Slot, failed
 from penstock.broker.sliced_work import Work
 from penstock.world import Peer
@@ -40,6 +42,7 @@ class BrokerConnection:
         "_buffer",
         "_filled",
         "_frame_bytes",
+        "_frame_since_ms",
         "_going_on",
         "_halted",
         "_head",
@@ -89,6 +92,7 @@ class BrokerConnection:
         self._head = b""  # fewer than four bytes of a frame's size
         self._buffer: bytearray | None = None
         self._frame_bytes = 0
+        self._frame_since_ms = 0.0  # when the frame under way began, or got memory again
         self._filled = 0
 
     # -- bytes in
@@ -204,6 +208,7 @@ class BrokerConnection:
             self.reject(f"a frame of {size} bytes")
             return
         self._frame_bytes = size
+        self._frame_since_ms = self.active_at_ms
         self._filled = len(rest) - 4
         self._buffer = self.listener.frames.first(size, self._filled)
         self._buffer[: self._filled] = rest[4:]
@@ -224,8 +229,16 @@ class BrokerConnection:
 
     def _room_again(self) -> None:
         """Go on with a frame: the node has memory for the rest now."""
+        self._frame_since_ms = self.listener.now_ms()
         self._make_room()
         self._maybe_resume()
+
+    @property
+    def memory_since_ms(self) -> float:
+        """Return since when a frame under way has had more than its first memory; inf if none
+        has."""
+        has_more = self._buffer is not None and len(self._buffer) > FIRST_BYTES
+        return self._frame_since_ms if has_more else inf
 
     def filled(self, size: int) -> None:
         self._filled += size

@@ -83,6 +83,11 @@ class FramePool:
     def full(self) -> bool:
         return self._lent_bytes >= self._bytes_max
 
+    @property
+    def are_waiting(self) -> bool:
+        """Return whether frames wait for memory."""
+        return bool(self._waiting)
+
     def is_waiting(self, holder: Hashable) -> bool:
         return holder in self._waiting
 

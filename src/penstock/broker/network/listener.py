@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.listener")
 
 REAP_INTERVAL_MS_MAX = 10_000
+FRAME_MS_MAX = 30_000  # from its first byte to its last, while other frames wait for memory
 PLAIN = Tuning()
 
 
@@ -110,15 +111,18 @@ class BrokerListener:
             call()
 
     def _schedule_reaping(self) -> None:
-        idle_ms = self.broker.settings.connections_idle_ms_max
-        if idle_ms < 0 or self._listening is None:
+        if self._listening is None:
             return
-        wait_ms = min(REAP_INTERVAL_MS_MAX, max(100, idle_ms // 4))
+        idle_ms = self.broker.settings.connections_idle_ms_max
+        wait_ms = REAP_INTERVAL_MS_MAX
+        if idle_ms >= 0:
+            wait_ms = min(REAP_INTERVAL_MS_MAX, max(100, idle_ms // 4))
         self.broker.world.timers.at(self.now_ms() + wait_ms, self._reap)
 
     def _reap(self) -> None:
         now_ms = self.now_ms()
-        oldest = now_ms - self.broker.settings.connections_idle_ms_max
+        idle_ms = self.broker.settings.connections_idle_ms_max
+        oldest = now_ms - idle_ms if idle_ms >= 0 else -inf
         for connection in list(self.connections):
             # A peer with an unanswered request waits for this node, unless it stopped reading. So
             # does a peer whose frame waits for memory.
@@ -131,7 +135,19 @@ class BrokerListener:
             elif connection.active_at_ms < oldest:
                 log.debug("closing the idle connection from %s:%d", *connection.peer.address)
                 connection.close()
+        if self.frames.are_waiting:
+            self._close_slow_frames(now_ms - FRAME_MS_MAX)
         self._schedule_reaping()
+
+    def _close_slow_frames(self, oldest_ms: float) -> None:
+        """Close connections whose frames have been under way for too long, with memory that other
+        frames wait for."""
+        for connection in list(self.connections):
+            is_slow = connection.memory_since_ms < oldest_ms
+            if is_slow and not connection.closing and not self.frames.is_waiting(connection):
+                reason = f"a frame took more than {FRAME_MS_MAX // 1_000} s, and others wait"
+                self.broker.rejections.limit_reached(connection.peer.address, reason)
+                connection.close()
 
     def serve(self) -> None:
         """Serve clients, also those that connected early."""

@@ -36,9 +36,9 @@ class LongRequests:
     def wait_for_memory(
         self, frames: FramePool, connection: ClientConnection, frame_bytes: int, weight: int = 1
     ) -> Slices[None]:
-        """Wait until other long requests leave memory for this one, until its connection is no
-        longer held. A frame of `weight` takes that many times the usual memory. It is a copy, and
-        counts as frame memory meanwhile."""
+        """Wait until other long requests leave memory for this one. The memory is counted until the
+        connection is no longer held. A frame of `weight` takes that many times the usual memory.
+        The frame is a copy: while the request waits, its bytes count as frame memory."""
         counted = weight * frame_bytes
         if counted <= LONG_FRAME_BYTES:
             return
