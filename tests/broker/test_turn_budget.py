@@ -24,6 +24,7 @@ from penstock.coordinator.events import TopicsChanged
 from penstock.wire.apis import APIS, request_class
 from penstock.wire.frame import request_frame
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.wire.messages.k15_describe_groups import DescribeGroupsRequest
 from penstock.wire.messages.k19_create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -202,8 +203,12 @@ def _topics_without_partitions() -> DescribeLogDirsRequest:
     return DescribeLogDirsRequest(topics=topics)
 
 
+def _long_group_ids(count: int) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(groups=[f"{number:030000}" for number in range(count)])
+
+
 def _absent_partitions() -> AddPartitionsToTxnRequest:
-    topic = AddPartitionsToTxnTopic(name=TOPIC, partitions=list(range(2 * MANY)))
+    topic = AddPartitionsToTxnTopic(name=TOPIC, partitions=list(range(2 * MANY - 1)))
     return AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="a",
         v3_and_below_producer_id=1,
@@ -240,6 +245,8 @@ def _long_metadata() -> JoinGroupRequest:
         pytest.param(19, 7, _topics_with_long_lists, id="settings with long lists"),
         pytest.param(32, 4, _unknown_settings, id="many names of settings"),
         pytest.param(35, 4, _topics_without_partitions, id="log directories of many topics"),
+        pytest.param(15, 5, partial(_long_group_ids, 100), id="long group ids"),
+        pytest.param(15, 5, partial(_long_group_ids, 300), id="many long group ids"),
         pytest.param(24, 3, _absent_partitions, id="many partitions for a transaction"),
         pytest.param(68, 1, partial(_subscription, 25_000), id="many subscribed topics"),
         pytest.param(68, 1, partial(_subscription, 100_000), id="too many subscribed topics"),

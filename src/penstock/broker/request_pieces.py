@@ -13,6 +13,8 @@ from penstock.broker.request import ClientRequest, PieceRequest
 from penstock.broker.sliced_work import Slices
 
 ITEMS_PER_PIECE = 100
+# An element with long names counts as several: names are hashed, compared and written.
+CHARACTERS_PER_ITEM = 300
 ITEMS_PER_PAUSE = 250  # while a request is cut
 PIECES_UNDER_WAY_MAX = 8  # of one request: pieces that wait for a disk share its rounds
 
@@ -169,25 +171,37 @@ CUTS: dict[int, tuple[PieceRule, ...]] = {
 }
 
 
-def piece_rule_for(api_key: int, message: Any) -> PieceRule | None:
-    """Return how to cut a request that is too long for one piece; None for all others."""
+def piece_rule_for(api_key: int, message: Any, *, long: bool = True) -> PieceRule | None:
+    """Return how to cut a request that is too long for one piece; None for all others. The names of
+    a request that is not `long` are short together."""
     for cut in CUTS.get(api_key, ()):
         if getattr(message, cut.levels[0].asked):
-            return cut if _count(message, cut.levels, cut.items) > cut.items else None
+            is_too_long = _count(message, cut.levels, cut.items, weigh=long) > cut.items
+            return cut if is_too_long else None
     return None
 
 
-def _count(element: Any, levels: Sequence[Level], enough: int) -> int:
+def _count(element: Any, levels: Sequence[Level], enough: int, *, weigh: bool) -> int:
     """Return the number of innermost elements, or some number above `enough`."""
-    items = getattr(element, levels[0].asked) or ()
-    if len(levels) == 1 or len(items) > enough:
+    level = levels[0]
+    items = getattr(element, level.asked) or ()
+    if len(items) > enough or (len(levels) == 1 and not weigh):
         return len(items)
     total = 0
     for each in items:
-        total += _count(each, levels[1:], enough) or 1
+        inner = _count(each, levels[1:], enough, weigh=weigh) or 1 if len(levels) > 1 else 1
+        total += inner
+        if weigh:
+            total += _further_items(each, level.key)
         if total > enough:
             break
     return total
+
+
+def _further_items(item: Any, names: tuple[str, ...]) -> int:
+    """Return the number of elements that an element with long names counts for beside itself."""
+    values = [getattr(item, name) for name in names] if names else [item]
+    return sum(len(each) for each in values if isinstance(each, str)) // CHARACTERS_PER_ITEM
 
 
 def answer_in_pieces(
@@ -321,8 +335,10 @@ class _Piece:
             if depth < len(self._levels) - 1 and getattr(item, self._levels[depth + 1].asked):
                 item = copy(item)
                 setattr(item, self._levels[depth + 1].asked, [])
-            getattr(self._copies[depth], self._levels[depth].asked).append(item)
+            level = self._levels[depth]
+            getattr(self._copies[depth], level.asked).append(item)
             self._copies.append(item)
+            self.items += _further_items(item, level.key)
         self._last = path
         self.items += 1
 

@@ -63,7 +63,7 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
     message: Any = None  # ApiVersions tells a client from the future what it may speak
     if known:
         message = read(request_class(key), version, frame, header.body_position)
-    cut = piece_rule_for(key, message) if known else None
+    cut = piece_rule_for(key, message, long=False) if known else None
     if cut is not None:
         _begin(request, answer_in_pieces(request, message, cut, partial(handle, listener.broker)))
         return
