@@ -1,4 +1,5 @@
-"""Long requests share a limited memory, very long ones a half of it; the smallest enter first."""
+"""Requests read in slices share a limited memory, in thirds by their length; the smallest enter
+first."""
 
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 from simulated_node import API_VERSIONS, FETCH, PRODUCE, Bench, FakePeer, api_versions, fetch
 
 from penstock.broker import request as client_request
+from penstock.broker.background.background_tasks import MEMORY_MS
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.network import dispatch
 from penstock.broker.network.connection import BrokerConnection
@@ -21,7 +23,9 @@ from penstock.wire.frame import request_frame
 from penstock.wire.messages import k00_produce as k00
 from penstock.wire.messages import k02_list_offsets as k02
 
+UNIT_BYTES = LONG_FRAME_BYTES + 1
 ABSENT = range(LONG_FRAME_BYTES // 30)
+FEW_ABSENT = range(LONG_FRAME_BYTES // 100)
 ROOM_FOR_ONE = {
     "queued.max.request.bytes": str(4 * LONG_FRAME_BYTES),
     "socket.request.max.bytes": str(2 * LONG_FRAME_BYTES),
@@ -66,6 +70,23 @@ def test_by_default_long_requests_are_read_beside_each_other(readings: list[int]
     peers = [_ask(bench) for _ in range(3)]
     assert len(readings) == 3
     bench.simulation.run_until(lambda: all(peer.sent for peer in peers))
+
+
+def test_requests_of_a_few_slices_share_a_memory_of_their_own(readings: list[int]) -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    for _ in range(2):
+        _ask(bench)
+    first, second = _ask(bench, FEW_ABSENT), _ask(bench, FEW_ABSENT)
+    assert len(readings) == 2 and readings[1] < LONG_FRAME_BYTES < readings[0]
+    bench.simulation.run_until(lambda: bool(first.sent) and bool(second.sent))
+
+
+def test_memory_goes_back_to_the_system_after_long_requests() -> None:
+    bench = Bench()
+    peer = _ask(bench, range(2 * VERY_LONG_FRAME_BYTES // 30))
+    bench.simulation.run_until(lambda: bool(peer.sent))
+    bench.settle(2 * MEMORY_MS)
+    assert bench.world.memory_releases == 1
 
 
 def test_a_short_request_passes_long_ones_that_wait() -> None:
@@ -141,16 +162,16 @@ def test_an_ordinary_long_request_passes_very_long_ones_that_wait(readings: list
 
 
 class Entering:
-    """Requests that enter one after the other, by their frames in units of 64 KB."""
+    """Requests that enter one after the other, by the units of their frames."""
 
     def __init__(self, units_max: int) -> None:
-        unit = MEMORY_PER_FRAME_BYTE * LONG_FRAME_BYTES
-        self.requests = LongRequests(bytes_max=2 * units_max * unit)
+        unit = MEMORY_PER_FRAME_BYTE * UNIT_BYTES
+        self.requests = LongRequests(bytes_max=3 * units_max * unit)
         self.entered: list[int] = []
 
     def enter(self, *units: int) -> None:
         for each in units:
-            entering = self.requests.enter(each * LONG_FRAME_BYTES)
+            entering = self.requests.enter(each * UNIT_BYTES)
             try:
                 wait = next(entering)
             except StopIteration:
@@ -160,7 +181,7 @@ class Entering:
                 wait(lambda each=each: self.entered.append(each))  # type: ignore[misc]
 
     def leave(self, units: int) -> None:
-        self.requests.leave(units * LONG_FRAME_BYTES)
+        self.requests.leave(units * UNIT_BYTES)
 
 
 def test_waiting_requests_enter_smallest_first() -> None:
@@ -190,18 +211,20 @@ def test_each_fourth_time_the_oldest_request_enters() -> None:
     assert entering.entered == [1, 1, 1, 1, 4]
 
 
-def test_very_long_requests_take_half_of_the_limit_and_ordinary_ones_the_other() -> None:
+def test_very_long_requests_and_ordinary_ones_have_a_third_of_the_limit_each() -> None:
     entering = Entering(40)
-    entering.enter(20, 20, 20, 16, 16, 8, 1)
-    assert entering.entered == [20, 20, 16, 16, 8]
+    entering.enter(20, 20, 20, 15, 15, 10, 1)
+    assert entering.entered == [20, 20, 15, 15, 10]
     entering.leave(20)
     assert entering.entered[-1] == 20
-    entering.leave(8)
+    entering.leave(10)
     assert entering.entered[-1] == 1
-    assert entering.requests.estimated_bytes <= 80 * MEMORY_PER_FRAME_BYTE * LONG_FRAME_BYTES
+    assert entering.requests.estimated_bytes <= 80 * MEMORY_PER_FRAME_BYTE * UNIT_BYTES
 
 
-@pytest.mark.parametrize("frame_bytes", [LONG_FRAME_BYTES, 2 * VERY_LONG_FRAME_BYTES])
+@pytest.mark.parametrize(
+    "frame_bytes", [LONG_FRAME_BYTES, 2 * LONG_FRAME_BYTES, 2 * VERY_LONG_FRAME_BYTES]
+)
 def test_a_request_beyond_its_share_runs_alone(frame_bytes: int) -> None:
     limited = LongRequests(bytes_max=1)
     with pytest.raises(StopIteration):

@@ -23,7 +23,7 @@ log = logging.getLogger("penstock.duties")
 SLICE_MS_MAX = 5.0
 METADATA_CHECKPOINT_MS = 1_000
 MEMORY_MS = 10_000
-FREED_BYTES_MIN = 32 * 1024 * 1024  # of frames: less stays with the process, for the next ones
+FREED_BYTES_MIN = 32 * 1024 * 1024  # of requests: less stays with the process, for the next ones
 CHECKED_AT_ONCE_MAX = 100  # partitions whose files are compared with their logs
 
 
@@ -86,7 +86,7 @@ class BackgroundTasks:
         self._timers[name] = self._broker.world.timers.at(at, due)
 
     def _release_memory(self) -> None:
-        if self._broker.frames.fallen() > FREED_BYTES_MIN:
+        if self._broker.frames.fallen() + self._broker.long_requests.fallen() > FREED_BYTES_MIN:
             self._broker.world.release_memory()
 
     def _working(self) -> Iterator["LogDirectory"]:

@@ -27,8 +27,9 @@ class StartableCleaner(Protocol):
     def directory_filled(self, directory: LogDirectory) -> None: ...
 
 
-class FrameMemory(Protocol):
-    """Memory of frames that have not arrived whole (network/frames.py)."""
+class RequestMemory(Protocol):
+    """Memory of frames that have not arrived whole (network/frames.py), or of requests that are
+    read in slices (network/long_requests.py)."""
 
     def fallen(self) -> int: ...
 
@@ -54,7 +55,10 @@ class BackgroundBroker(Protocol):
     def cleaner(self) -> StartableCleaner: ...
 
     @property
-    def frames(self) -> FrameMemory: ...
+    def frames(self) -> RequestMemory: ...
+
+    @property
+    def long_requests(self) -> RequestMemory: ...
 
     @property
     def known_coordinators(self) -> CoordinatorsWithMarkers | None: ...

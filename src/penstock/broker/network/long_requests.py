@@ -1,10 +1,10 @@
-"""A limit on the memory of long requests that are read and answered in slices.
+"""A limit on the memory of requests that are read and answered in slices.
 
-A message takes many times the memory of its frame. A long frame enters with an estimate before its
-reading begins. Frames up to 1 MB share one half of the limit, larger frames the other half: very
-long requests hold up none of the ordinary ones. Beyond its half a request waits until others have
-left. The smallest enters first, but each fourth time the oldest: none waits for ever. A request
-beyond the half by itself runs alone in it.
+A message takes many times the memory of its frame. A frame that is read in slices enters with an
+estimate before its reading begins. Frames up to 64 KB, up to 1 MB and larger ones have a third of
+the limit each: longer requests hold up none of the shorter ones. Beyond its third a request waits
+until others have left. The smallest enters first, but each fourth time the oldest: none waits for
+ever. A request beyond the third by itself runs alone in it.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,10 @@ from collections.abc import Callable
 from penstock.broker.network.frames import FramePool
 from penstock.broker.request import ClientConnection
 from penstock.broker.sliced_work import Slices
+from penstock.wire.codec import SLICE_BYTES
 
-LONG_FRAME_BYTES = 64 * 1024  # shorter frames never wait
-VERY_LONG_FRAME_BYTES = 1024 * 1024  # longer frames have a half of their own
+LONG_FRAME_BYTES = 64 * 1024
+VERY_LONG_FRAME_BYTES = 1024 * 1024
 # A Fetch of 100,000 partitions takes 18 times its frame, with its answer.
 MEMORY_PER_FRAME_BYTE = 20
 # Of queued.max.request.bytes, which the frames share.
@@ -23,15 +24,22 @@ OLDEST_ENTERS_EVERY = 4
 
 
 class LongRequests:
-    """All long requests of a node, those in progress and those that wait."""
+    """All requests of a node that are read in slices, those in progress and those that wait."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._ordinary = _MemoryShare(bytes_max // 2)
-        self._very_long = _MemoryShare(bytes_max // 2)
+        self._short, self._long, self._very_long = (_MemoryShare(bytes_max // 3) for _ in range(3))
+
+    @property
+    def _shares(self) -> "tuple[_MemoryShare, ...]":
+        return self._short, self._long, self._very_long
 
     @property
     def estimated_bytes(self) -> int:
-        return self._ordinary.estimated_bytes + self._very_long.estimated_bytes
+        return sum(each.estimated_bytes for each in self._shares)
+
+    def fallen(self) -> int:
+        """Return by how much less is estimated now than at most since the last call."""
+        return sum(each.fallen() for each in self._shares)
 
     def wait_for_memory(
         self, frames: FramePool, connection: ClientConnection, frame_bytes: int, weight: int = 1
@@ -40,7 +48,7 @@ class LongRequests:
         connection is no longer held. A frame of `weight` takes that many times the usual memory.
         The frame is a copy: while the request waits, its bytes count as frame memory."""
         counted = weight * frame_bytes
-        if counted <= LONG_FRAME_BYTES:
+        if counted <= SLICE_BYTES:
             return
         frames.count(frame_bytes)
         try:
@@ -61,7 +69,9 @@ class LongRequests:
         self._share(frame_bytes).leave(MEMORY_PER_FRAME_BYTE * frame_bytes)
 
     def _share(self, frame_bytes: int) -> "_MemoryShare":
-        return self._very_long if frame_bytes > VERY_LONG_FRAME_BYTES else self._ordinary
+        if frame_bytes > VERY_LONG_FRAME_BYTES:
+            return self._very_long
+        return self._long if frame_bytes > LONG_FRAME_BYTES else self._short
 
 
 class _WaitingRequest:
@@ -82,11 +92,21 @@ class _MemoryShare:
         self._bytes_max = bytes_max
         self._waiting: list[_WaitingRequest] = []  # in the order of arrival
         self._entered = 0  # requests that had waited
+        self._peak_bytes = 0  # estimated at a time, since `fallen` was last asked
         self.estimated_bytes = 0
+
+    def fallen(self) -> int:
+        fallen = self._peak_bytes - self.estimated_bytes
+        self._peak_bytes = self.estimated_bytes
+        return fallen
+
+    def _add(self, size: int) -> None:
+        self.estimated_bytes += size
+        self._peak_bytes = max(self._peak_bytes, self.estimated_bytes)
 
     def enter(self, size: int) -> Slices[bool]:
         if not self._waiting and self._fits(size):
-            self.estimated_bytes += size
+            self._add(size)
             return False
         waiting = _WaitingRequest(size)
 
@@ -116,7 +136,7 @@ class _MemoryShare:
             self._waiting.remove(waiting)
             self._entered += 1
             waiting.counted = True
-            self.estimated_bytes += waiting.size
+            self._add(waiting.size)
             assert waiting.go_on is not None, "a request waits before it goes on"
             waiting.go_on()
 
