@@ -6,6 +6,7 @@ image has its registration.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from penstock.broker.links.link_connection import LinkFailed, LinkRequest
@@ -149,8 +150,7 @@ class ControllerContact:
                     else:  # on a turn of its own: a fault of the stop is no fault of a reply
                         self._world.timers.soon(self._node.left)
                 case RegistrationFailed():
-                    reason = action.reason
-                    self._world.timers.soon(lambda: self._node.rejected(reason))
+                    self._world.timers.soon(partial(self._node.rejected, action.reason))
         self._set_timer()
 
     def _set_timer(self) -> None:
