@@ -76,7 +76,11 @@ def _unknown(partition_index: int) -> k55.ResponsePartitionData:
     )
 
 
-def some_active_broker(image: Image) -> int:
-    """Return a broker that clients use as the controller: any broker forwards to the real one."""
+def some_active_broker(image: Image, asked: int) -> int:
+    """Return a broker that clients use as the controller: any broker forwards to the real one. The
+    asked broker is alive; another one may have been lost a moment ago."""
+    known = image.brokers.get(asked)
+    if known is not None and known.active:
+        return asked
     active = (broker.broker_id for broker in image.brokers.values() if broker.active)
     return min(active, default=NO_BROKER)

@@ -131,7 +131,7 @@ def _answer(
     response = MetadataResponse(
         brokers=_brokers(image, listener),
         cluster_id=broker.metadata.cluster_id,
-        controller_id=some_active_broker(image),
+        controller_id=some_active_broker(image, broker.node_id),
     )
     if message.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

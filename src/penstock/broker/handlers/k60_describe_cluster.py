@@ -33,7 +33,11 @@ def handle(
     response = DescribeClusterResponse(
         endpoint_type=here,
         cluster_id=broker.metadata.cluster_id,
-        controller_id=some_active_broker(broker.image),
+        controller_id=(
+            broker.metadata.describe().leader_id
+            if here == CONTROLLERS
+            else some_active_broker(broker.image, broker.node_id)
+        ),
         brokers=_controllers(broker, listener.name) if here == CONTROLLERS else [],
     )
     if here == BROKERS:

@@ -106,7 +106,7 @@ def _metadata(
             if (endpoint := each.endpoint(listener.name)) is not None and not each.fenced
         ],
         cluster_id=broker.metadata.cluster_id,
-        controller_id=some_active_broker(broker.image),
+        controller_id=some_active_broker(broker.image, broker.node_id),
         topics=[
             MetadataResponseTopic(
                 error_code=error.code, name=each.name or "", topic_id=each.topic_id
