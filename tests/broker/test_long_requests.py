@@ -9,8 +9,10 @@ from simulated_node import API_VERSIONS, FETCH, PRODUCE, Bench, FakePeer, api_ve
 from penstock.broker import request as client_request
 from penstock.broker.background.background_tasks import MEMORY_MS
 from penstock.broker.message_release import free_in_slices
+from penstock.broker.network import connection as connection_module
 from penstock.broker.network import dispatch
 from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.network.listener import REAP_INTERVAL_MS_MAX, UNREAD_MS_MAX
 from penstock.broker.network.long_requests import (
     LONG_FRAME_BYTES,
     MEMORY_PER_FRAME_BYTE,
@@ -63,6 +65,61 @@ def test_a_long_request_is_read_after_the_answer_to_the_one_before(readings: lis
         assert len(readings) == 1
         bench.simulation.step()
     bench.simulation.run_until(lambda: bool(second.sent))
+
+
+@pytest.fixture
+def _short_answers_count_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "UNSENT_BYTES_MAX", 1_000)
+
+
+def _ask_without_reading(bench: Bench) -> tuple[BrokerConnection, FakePeer]:
+    """Have a long request answered, to a peer that reads nothing of the answer."""
+    connection, peer = bench.connect(FakePeer(reads=False))
+    bench.receive(connection, bench.frame(FETCH, fetch("absent", ABSENT)))
+    bench.simulation.run_until(lambda: bool(peer.sent))
+    return connection, peer
+
+
+@pytest.mark.usefixtures("_short_answers_count_as_large")
+def test_a_large_answer_keeps_its_memory_until_it_is_read(readings: list[int]) -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    connection, first = _ask_without_reading(bench)
+    second = _ask(bench)
+    bench.settle(1_000)
+    assert len(readings) == 1
+    first.unsent_bytes = 0
+    connection.sent()
+    bench.simulation.run_until(lambda: bool(second.sent))
+
+
+@pytest.mark.usefixtures("_short_answers_count_as_large")
+def test_a_peer_that_reads_nothing_is_closed_while_others_wait() -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    connection, first = _ask_without_reading(bench)
+    second = _ask(bench)
+    bench.settle(UNREAD_MS_MAX + 3 * REAP_INTERVAL_MS_MAX)
+    assert first.closed
+    connection.closed()
+    bench.simulation.run_until(lambda: bool(second.sent))
+
+
+@pytest.mark.usefixtures("_short_answers_count_as_large")
+def test_a_peer_that_reads_slowly_stays_while_others_wait() -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    _, first = _ask_without_reading(bench)
+    _ask(bench)
+    for _ in range(10):
+        first.unsent_bytes -= 100
+        bench.settle(UNREAD_MS_MAX / 2)
+    assert not first.closed
+
+
+@pytest.mark.usefixtures("_short_answers_count_as_large")
+def test_an_unread_answer_stays_while_there_is_memory() -> None:
+    bench = Bench(ROOM_FOR_ONE)
+    _, first = _ask_without_reading(bench)
+    bench.settle(3 * UNREAD_MS_MAX)
+    assert not first.closed
 
 
 def test_by_default_long_requests_are_read_beside_each_other(readings: list[int]) -> None:

@@ -60,6 +60,7 @@ class BrokerConnection:
         "on_drain",
         "peer",
         "produce_prefix",
+        "read_at_ms",
         "replies",
         "room",
         "touched",
@@ -76,6 +77,7 @@ class BrokerConnection:
         self.closing = False
         self.active_at_ms = now_ms
         self.unsent_bytes_before = 0  # when the listener last looked for idle connections
+        self.read_at_ms = now_ms  # the peer had read by then, as far as the listener has seen
         self.client_id = ""
         self.produce_prefix = 0
         self.on_closed: list[Callable[[], None]] = []
@@ -173,13 +175,24 @@ class BrokerConnection:
 
     def release(self) -> None:
         self._holds -= 1
-        if self.long_frame_bytes and not self._holds:
-            self.listener.broker.long_requests.leave(self.long_frame_bytes)
-            self.long_frame_bytes = 0
+        if self.long_frame_bytes:
+            self._maybe_leave_long_requests()
         if self._paused:
             self._maybe_resume()
         else:  # the request that asked for it is not over yet
             self._halted = self.closing or bool(self._holds) or self._is_full()
+
+    def _maybe_leave_long_requests(self) -> None:
+        """Give back the memory of a long request, unless its answer is large and unread."""
+        unread = 0 if self.closing else self._owed_bytes + self.peer.unsent_bytes
+        if self.long_frame_bytes and not self._holds and unread <= UNSENT_BYTES_MAX:
+            self.listener.broker.long_requests.leave(self.long_frame_bytes)
+            self.long_frame_bytes = 0
+
+    @property
+    def keeps_answer(self) -> bool:
+        """Return whether the answer to a long request waits for the peer to read it."""
+        return bool(self.long_frame_bytes) and not self._holds
 
     def _go_on(self) -> None:
         self._going_on = False
@@ -324,6 +337,8 @@ class BrokerConnection:
         if self._owed_bytes:
             waiting = (slot[0] for slot in replies)
             self._owed_bytes = sum(_frame_bytes(answer) for answer in waiting if answer is not None)
+        if self.long_frame_bytes:
+            self._maybe_leave_long_requests()
         if self.closing and not replies:
             self.peer.close()
         elif self.peer.unsent_bytes > UNSENT_BYTES_MAX:
@@ -332,6 +347,8 @@ class BrokerConnection:
             self._maybe_resume()
 
     def sent(self) -> None:
+        if self.long_frame_bytes:
+            self._maybe_leave_long_requests()
         if self._paused:
             self._maybe_resume()
 
@@ -386,6 +403,7 @@ class BrokerConnection:
             self.listener.frames.give_back(self, self._buffer)
             self._buffer = self.room = None
             self.listener.broker.touch()
+        self._maybe_leave_long_requests()
         self.listener.forget(self)
 
 

@@ -16,6 +16,7 @@ log = logging.getLogger("penstock.listener")
 
 REAP_INTERVAL_MS_MAX = 10_000
 FRAME_MS_MAX = 30_000  # from its first byte to its last, while other frames wait for memory
+UNREAD_MS_MAX = 30_000  # a large answer without a byte read, while other requests wait
 PLAIN = Tuning()
 
 
@@ -129,6 +130,8 @@ class BrokerListener:
             unsent_bytes = connection.peer.unsent_bytes
             waiting = connection.replies and not unsent_bytes
             reading = unsent_bytes != connection.unsent_bytes_before
+            if reading or not unsent_bytes:
+                connection.read_at_ms = now_ms
             connection.unsent_bytes_before = unsent_bytes
             if waiting or reading or self.frames.is_waiting(connection):
                 connection.active_at_ms = now_ms  # its answer is not the moment to close it
@@ -137,6 +140,8 @@ class BrokerListener:
                 connection.close()
         if self.frames.are_waiting:
             self._close_slow_frames(now_ms - FRAME_MS_MAX)
+        if self.broker.long_requests.are_waiting:
+            self._close_unread_answers(now_ms - UNREAD_MS_MAX)
         self._schedule_reaping()
 
     def _close_slow_frames(self, oldest_ms: float) -> None:
@@ -146,6 +151,16 @@ class BrokerListener:
             is_slow = connection.memory_since_ms < oldest_ms
             if is_slow and not connection.closing and not self.frames.is_waiting(connection):
                 reason = f"a frame took more than {FRAME_MS_MAX // 1_000} s, and others wait"
+                self.broker.rejections.limit_reached(connection.peer.address, reason)
+                connection.close()
+
+    def _close_unread_answers(self, oldest_ms: float) -> None:
+        """Close connections whose peers leave the answer to a long request unread for too long,
+        with memory that other requests wait for."""
+        for connection in list(self.connections):
+            unread = connection.keeps_answer and connection.read_at_ms < oldest_ms
+            if unread and not connection.closing:
+                reason = f"a large answer was not read for {UNREAD_MS_MAX // 1_000} s, others wait"
                 self.broker.rejections.limit_reached(connection.peer.address, reason)
                 connection.close()
 

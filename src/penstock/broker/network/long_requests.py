@@ -37,6 +37,11 @@ class LongRequests:
     def estimated_bytes(self) -> int:
         return sum(each.estimated_bytes for each in self._shares)
 
+    @property
+    def are_waiting(self) -> bool:
+        """Return whether a request waits for the memory of others."""
+        return any(each.are_waiting for each in self._shares)
+
     def fallen(self) -> int:
         """Return by how much less is estimated now than at most since the last call."""
         return sum(each.fallen() for each in self._shares)
@@ -45,8 +50,9 @@ class LongRequests:
         self, frames: FramePool, connection: ClientConnection, frame_bytes: int, weight: int = 1
     ) -> Slices[None]:
         """Wait until other long requests leave memory for this one. The memory is counted until the
-        connection is no longer held. A frame of `weight` takes that many times the usual memory.
-        The frame is a copy: while the request waits, its bytes count as frame memory."""
+        connection is no longer held, and its peer has read a large answer. A frame of `weight`
+        takes that many times the usual memory. The frame is a copy: while the request waits, its
+        bytes count as frame memory."""
         counted = weight * frame_bytes
         if counted <= SLICE_BYTES:
             return
@@ -94,6 +100,10 @@ class _MemoryShare:
         self._entered = 0  # requests that had waited
         self._peak_bytes = 0  # estimated at a time, since `fallen` was last asked
         self.estimated_bytes = 0
+
+    @property
+    def are_waiting(self) -> bool:
+        return bool(self._waiting)
 
     def fallen(self) -> int:
         fallen = self._peak_bytes - self.estimated_bytes
