@@ -209,3 +209,15 @@ def test_a_cluster_that_was_killed_as_a_whole_waits_for_no_session(cluster: SimC
         node.start()
     cluster.run_until_ready()
     assert cluster.simulation.now_ms - killed_ms < SESSION_MS - HEARTBEAT_MS
+
+
+def test_a_broker_joins_a_node_that_was_alone() -> None:
+    cluster = SimCluster(SEED, roles=[COMBINED, "broker"])
+    cluster.nodes[1].start()
+    cluster.run_until_ready()
+    assert create(cluster, 1, "before") == 0
+    cluster.nodes[2].start()
+    cluster.run_until_ready()
+    assert create(cluster, 2, "after", partitions=4) == 0
+    assert set(leaders(cluster, 1, "before")) == {1}
+    assert set(leaders(cluster, 1, "after")) == {1, 2}

@@ -101,6 +101,11 @@ class ControllerContact:
         self._do(self._lifecycle.stop(self._now()))
         self._begins_to_leave = False
 
+    def report(self) -> None:
+        """Send a heartbeat now: the controller has to know of a failed directory."""
+        if self.is_serving:
+            self._hurry()
+
     @property
     def is_serving(self) -> bool:
         return self._lifecycle.phase is BrokerPhase.SERVING

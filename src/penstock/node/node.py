@@ -295,6 +295,8 @@ class PenstockNode:
         self.broker.cleaner.directory_failed(directory)
         self.broker.moves.directory_failed(directory)
         self.broker.clear_caches()
+        if self._contact is not None:
+            self.world.timers.soon(self._contact.report)
         if directory.holds_metadata:
             self._give_up_soon(
                 f"{directory.disk.root} has failed, and the metadata log is in it. Nothing that was"
