@@ -5,7 +5,7 @@ lets a user choose the cluster's id, its features and the first voters of its qu
 that belong to a cluster stay as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.broker.metadata.bootstrap_files import NEW_CLUSTER_FEATURES
@@ -23,9 +23,11 @@ from penstock.broker.metadata.storage_format import (
     new_directory_id,
 )
 from penstock.config.broker import BrokerConfig
+from penstock.config.listeners import VoterAddress
+from penstock.model import id_to_text
 from penstock.raft.voters import QuorumVoter, Voters
 from penstock.real.disk import RealDisk
-from penstock.real.world import RealWorld
+from penstock.real.world import RealWorld, SystemEntropy
 from penstock.world import DiskFailed
 
 
@@ -87,6 +89,16 @@ def format_directories(
         for disk in disks:
             disk.unlock()
         world.close()
+
+
+def new_cluster_id() -> str:
+    return id_to_text(new_directory_id(SystemEntropy()))
+
+
+def initial_controllers(controllers: Sequence[VoterAddress]) -> str:
+    """Return controllers with new directory ids, as `kafka-storage format` takes the first ones."""
+    entropy = SystemEntropy()
+    return ",".join(f"{each}:{id_to_text(new_directory_id(entropy))}" for each in controllers)
 
 
 def _first_voters(

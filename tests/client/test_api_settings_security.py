@@ -25,7 +25,7 @@ from penstock.client.settings import (
 from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
 from penstock.client.transport.security import Protocol
 from penstock.testing import Cluster
-from penstock.testing.cluster import HeldPort
+from penstock.testing.node_settings import HeldPort
 
 MODULES = "org.apache.kafka.common.security"
 

@@ -3,8 +3,6 @@
 import gc
 import logging
 import os
-import shlex
-import shutil
 import sys
 import time
 from codecs import BOM_UTF8
@@ -33,6 +31,7 @@ from penstock.cli.terminal.output import (
     reason_of,
 )
 from penstock.cli.terminal.progress_bar import BarredStream, RecoveryBar, seconds_text
+from penstock.cli.terminal.typed_command import typed_command
 from penstock.log_levels import LogLevel
 from penstock.release import VERSION
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
 WARNINGS_MAX = 20
+NODES_MAX = 9
 
 
 class RunningNode(Protocol):
@@ -87,6 +87,16 @@ def start(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Where the data is: log.dirs in short."),
     ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--nodes",
+            min=2,
+            max=NODES_MAX,
+            metavar="N",
+            help="So many nodes, each a process and a directory in --data, until Ctrl-C.",
+        ),
+    ] = None,
     cluster_id: Annotated[
         str | None,
         typer.Option(
@@ -110,17 +120,45 @@ def start(
     ] = LogLevel.INFO,
 ) -> None:
     """Start a node. Without --config: one node for this machine, on 127.0.0.1:9092."""
-    said = [f"log.dirs={data}", *sets] if data is not None else sets
     form = format_of(context)
+    if nodes is not None:
+        from penstock.cli.start_nodes.command import start_nodes
+
+        code = start_nodes(
+            nodes,
+            data,
+            sets,
+            config=config,
+            check=check,
+            cluster_id=cluster_id,
+            log_level=log_level,
+            form=form,
+        )
+        raise typer.Exit(code)
+    said = [f"log.dirs={data}", *sets] if data is not None else sets
     if check:
         _check(form, config, said)
         return
     loaded = _load(config, said)
+    if config is None:
+        _reject_several(loaded.config.log_dirs)
     _warn(loaded.warnings)
     stream = BarredStream(sys.stderr)
     with logging_to(stream, log_level):
         code = _run(loaded, cluster_id, form, stream)
     raise typer.Exit(code)
+
+
+def _reject_several(directories: Sequence[str]) -> None:
+    """Raise CommandFailed for the directory of several nodes: one node would be a new cluster."""
+    from penstock.cli.start_nodes.cluster_directory import node_files
+
+    for each in directories:
+        if count := len(node_files(Path(each))):
+            raise CommandFailed(
+                f"{each} holds a cluster of {count} nodes: start them with --nodes {count}, or "
+                "choose another directory with --data DIR"
+            )
 
 
 def _warn(warnings: Sequence[str], shown_max: int = WARNINGS_MAX) -> None:
@@ -293,19 +331,6 @@ _DURABILITY = {
     "page-cache": "page-cache: as in Kafka, an acknowledged record is in the page cache; "
     "the system writes it out",
 }
-
-
-def typed_command() -> str:
-    """Return how to type this command: its name if the shell finds it, else its path."""
-    if shutil.which("penstock") is not None:
-        return "penstock"
-    started, module = sys.argv[0], ""
-    if os.path.basename(started) != "penstock":
-        started, module = sys.executable, " -m penstock"
-    near = os.path.relpath(started)
-    if not os.path.dirname(near):  # a shell searches bare names on PATH only
-        near = os.path.join(os.path.curdir, near)
-    return shlex.quote(min(near, os.path.abspath(started), key=len)) + module
 
 
 def banner(running: RunningNode, without_effect: Sequence[str]) -> str:

@@ -4,107 +4,28 @@ A closed cluster leaves nothing behind, nor does one whose test process ends oth
 cluster with files removes those of a killed one.
 """
 
-import atexit
 import os
-import socket
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeAlias, TypeVar, overload
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, overload
 
+from penstock.testing.cluster_files import ClusterFiles
+from penstock.testing.cluster_nodes import ClusterNodes, NodeCounts
 from penstock.testing.failures import NodeFailed, NotPossible
+from penstock.testing.node_settings import SettingValue, check_keys, texts_of
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.config.broker import BrokerConfig
-    from penstock.config.listeners import ListenerAddress
+    from penstock.testing.cluster_nodes import ClusterNode
     from penstock.testing.embedded import EmbeddedNode
     from penstock.testing.intercepting.actions import Action, InterceptedRequest
     from penstock.testing.intercepting.taps import Interception, Taps
-    from penstock.testing.scratch import Scratch
 
 __all__ = ["Cluster", "NodeFailed", "NotPossible", "SettingValue"]
 
 M = TypeVar("M")
 T = TypeVar("T")
 
-# Differences from `penstock start`: a free port, no other port unless requested
-# (`metrics.listener`), and files deleted soon.
-OVERRIDES = {
-    "listeners": "PLAINTEXT://127.0.0.1:0",
-    "metrics.listener": "",
-    "log.segment.delete.delay.ms": "1000",
-}
-MEMORY_DIRECTORY = Path("/dev/shm")
-BROKERS_MAX = 1
-
-SettingValue: TypeAlias = str | int | float | bool
-
-
-# Linux lets a listener bind beside a bound socket that does not listen, and reserves the port
-# meanwhile; connections are rejected. Elsewhere the port is only remembered.
-HOLDS = sys.platform == "linux"
-
-
-class HeldPort:
-    """One port of an address, from its choice until `close`: a node keeps it while it is down, so
-    that its clients find it again."""
-
-    def __init__(self, host: str) -> None:
-        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((host, 0))
-        self.port: int = self._socket.getsockname()[1]
-        if not HOLDS:
-            self._socket.close()
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-class ClusterNode(Protocol):
-    """One node, in this process or in another one."""
-
-    @property
-    def running(self) -> bool: ...
-    @property
-    def paused(self) -> bool: ...
-    @property
-    def addresses(self) -> dict[str, tuple[str, int]]: ...
-    @property
-    def metrics_address(self) -> str | None: ...
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def kill(self) -> None: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def check(self) -> None: ...
-
-
-def texts_of(settings: Mapping[str, SettingValue]) -> dict[str, str]:
-    """Return the settings as texts of Kafka's files: True is `true`."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in settings.items()
-    }
-
-
-def node_settings(settings: Mapping[str, SettingValue], data: str) -> dict[str, str]:
-    """Return the settings of a node for tests."""
-    from penstock.config.single_node import SINGLE_NODE_SETTINGS
-
-    return {**SINGLE_NODE_SETTINGS, **OVERRIDES, "log.dirs": data, **texts_of(settings)}
-
-
-def _check_keys(settings: Mapping[str, str]) -> None:
-    """Raise ValueError for an unknown broker key."""
-    from penstock.config.check import unknown_broker_key
-    from penstock.config.table import belongs_to_plugin, find_broker_key, removed_key
-
-    for name in settings:
-        known = find_broker_key(name) is not None or removed_key(name) is not None
-        if not known and not belongs_to_plugin(name):
-            raise ValueError(unknown_broker_key(name).message)
+WAIT_SECONDS_DEFAULT = 10.0
 
 
 def _taps() -> "Taps":
@@ -114,17 +35,21 @@ def _taps() -> "Taps":
 
 
 class Cluster:
-    """A cluster of one node on a free port of 127.0.0.1, which it keeps through restarts.
+    """A cluster on free ports of 127.0.0.1, which it keeps through restarts: one node, or several.
 
     Use it as a context manager, plain or async, or call `start` and `close`. Settings are Kafka's
     broker keys: Cluster({"num.partitions": 3}). With `processes` each node is a process.
+
+    Each of several `brokers` is a controller too, unless `controllers` asks for nodes apart. They
+    have short timeouts (node_settings.SHORT_TIMEOUTS), which settings override. Partitions have
+    one replica.
 
     The data lives in memory, unless `data=` names a directory or `memory=False` asks for a
     temporary one. Processes use a temporary directory on disk; with `memory=True` that directory is
     in memory.
 
-    Nodes have numbers from 1 on, or the one of `node.id`; the number of an only node may be
-    omitted. A node that crashes breaks its connections. The next call of the cluster raises the
+    Nodes have numbers from 1 on, or an only node that of `node.id`. A call without a number means
+    all nodes. A node that crashes breaks its connections. The next call of the cluster raises the
     cause, at the latest the stop or the end of the `with`.
     """
 
@@ -133,6 +58,7 @@ class Cluster:
         settings: Mapping[str, SettingValue] | None = None,
         *,
         brokers: int = 1,
+        controllers: int | None = None,
         processes: bool = False,
         data: str | os.PathLike[str] | None = None,
         memory: bool | None = None,
@@ -148,36 +74,31 @@ class Cluster:
                 f"settings are a mapping of broker keys, not {settings!r}: "
                 "Cluster({'num.partitions': 3})"
             )
-        if not 1 <= brokers <= BROKERS_MAX:
-            raise NotPossible(
-                f"brokers={brokers}: nodes of Penstock do not replicate yet, so a cluster has one"
-                " broker. A test that needs several can use an outside cluster"
-                " (--penstock-bootstrap, penstock.testing.OutsideCluster)"
-            )
         if data is not None and memory:
             raise ValueError("data= is a directory, memory=True is none: say one of them")
+        self._counts = NodeCounts(brokers, controllers)
         self._settings = texts_of(settings or {})
-        _check_keys(self._settings)
+        check_keys(self._settings, several=self._counts.several)
         self._processes = processes
-        self._memory = (data is None and not processes) if memory is None else memory
-        self._data = None if data is None else os.fspath(data)
-        self._temporary: Scratch | None = None
-        self._ports: list[HeldPort] = []
+        self._files = ClusterFiles(
+            None if data is None else os.fspath(data),
+            memory=(data is None and not processes) if memory is None else memory,
+            processes=processes,
+        )
         self._taps = None if processes else _taps()
-        self._nodes: dict[int, ClusterNode] = {}
+        self._made = ClusterNodes(self._files, self._taps)
 
     # -- start and stop
 
-    def start(self) -> Self:
-        """Start the nodes that do not run, on their data; return when they serve."""
+    def start(self, node: int | None = None) -> Self:
+        """Start the nodes that do not run, or one of them, on their data; return when they serve."""
         fresh = not self._nodes
         try:
             if fresh:
                 self._make_nodes()
-            waiting = [each for each in self._nodes.values() if not each.running]
+            waiting = [each for each in self._chosen(node) if not each.running]
             assert waiting, "this cluster is running"
-            for node in waiting:
-                node.start()
+            self._made.start(waiting)
         except BaseException:
             if fresh:
                 self._release()
@@ -187,32 +108,37 @@ class Cluster:
     def stop(self, node: int | None = None) -> None:
         """Stop cleanly, as by SIGTERM. A stopped node can be started again."""
         if self._nodes:
-            self._node(node).stop()
+            self._made.stop(self._chosen(node))
 
     def kill(self, node: int | None = None) -> None:
         """Stop at once, as by SIGKILL: without a flush, without notifying clients."""
         if self._nodes:
-            self._node(node).kill()
+            self._made.kill(self._chosen(node))
 
     def restart(self, node: int | None = None) -> None:
         """Start again on the same data and port, after a clean stop if the node still runs."""
-        found = self._node(node)
-        found.stop()
-        found.start()
+        found = self._chosen(node)
+        self._made.stop(found)
+        self._made.start(found)
 
     def pause(self, node: int | None = None) -> None:
         """Pause as by SIGSTOP: connections stay open, new ones are accepted, and requests wait."""
-        self._running(node).pause()
+        for each in self._running(node):
+            each.pause()
 
     def resume(self, node: int | None = None) -> None:
         """Continue a paused node."""
-        self._running(node).resume()
+        for each in self._running(node):
+            each.resume()
 
     def close(self) -> None:
-        """Stop, and remove temporary files."""
+        """Stop, and remove temporary files. Several nodes without data to keep are killed: the
+        last one would wait for a successor."""
         try:
-            for node in self._nodes.values():
-                node.stop()
+            if self._counts.several and not self._files.keeps_data:
+                self._made.kill(self._nodes.values())
+            else:
+                self._made.stop(self._nodes.values())
         finally:
             self._release()
         if self._taps is not None:
@@ -234,39 +160,114 @@ class Cluster:
 
         await asyncio.to_thread(self.close)
 
-    # -- addresses, topics, time
+    # -- the network between nodes
+
+    def partition(self, *sides: Collection[int]) -> None:
+        """Let no byte pass between nodes of different sides; connections stay open, silent. Nodes
+        of no side reach all others. Clients reach every node. A new partition ends the last one."""
+        from penstock.testing.partitioned_network import addresses_to_cut
+
+        if self._processes:
+            raise NotPossible(
+                "partition: only between nodes in this process; use Cluster(brokers=3) without "
+                "processes=True, or pause(2), which silences a process towards all others"
+            )
+        cut = addresses_to_cut(self._made.members, sides)
+        for number in self._nodes:
+            self._embedded("partition", number).cut_off(cut.get(number, ()))
+
+    def heal(self) -> None:
+        """End the partition: all nodes reach each other, and what waited arrives."""
+        self.partition()
+
+    # -- addresses and leaders
 
     @property
     def bootstrap(self) -> str:
-        """Return `host:port` for clients."""
-        host, port = self.address
-        return f"{host}:{port}"
+        """Return `host:port` of each broker for clients, with commas between."""
+        return ",".join(f"{host}:{port}" for host, port in self._client_addresses().values())
 
     @property
     def address(self) -> tuple[str, int]:
-        return self.addresses["PLAINTEXT"]
+        """Return the address of the only broker, or of the first one."""
+        return next(iter(self._client_addresses().values()))
 
     @property
     def addresses(self) -> dict[str, tuple[str, int]]:
-        """Return the address of each listener, by its name."""
-        return self._running(None).addresses
+        """Return the address of each listener of the only node, by its name."""
+        return self._only_running(None).addresses
+
+    def address_of(self, node: int) -> tuple[str, int]:
+        """Return where clients reach a broker, also while it is away."""
+        found = self._client_addresses()
+        if node not in found:
+            raise ValueError(f"node {node} is no broker; brokers are {_listed(found)}")
+        return found[node]
+
+    def _client_addresses(self) -> dict[int, tuple[str, int]]:
+        for each in self._nodes.values():
+            each.check()
+        if not self._counts.several:
+            return {number: self.addresses["PLAINTEXT"] for number in self._nodes}
+        assert self._nodes, "this cluster was not started"
+        return {
+            number: (each.client.host, each.client.port)
+            for number, each in self._made.members.items()
+            if each.client is not None
+        }
 
     @property
     def nodes(self) -> tuple[int, ...]:
         """Return the ids of the nodes, once they have been started."""
         return tuple(self._nodes)
 
+    def controller(self) -> int | None:
+        """Return the id of the active controller; None while an election is under way."""
+        from penstock.testing.cluster_questions import controller_of
+
+        return controller_of(self._answering())
+
+    def leader_of(self, topic: str, partition: int = 0) -> int | None:
+        """Return the id of a partition's leader; None without one. A leader that was killed is
+        known as such until its session ends (`broker.session.timeout.ms`)."""
+        from penstock.testing.cluster_questions import partition_leader
+
+        return partition_leader(self._answering(), topic, partition)
+
+    def wait_until(
+        self, condition: Callable[[], object], timeout_s: float = WAIT_SECONDS_DEFAULT
+    ) -> None:
+        """Wait until a condition is true; raise TimeoutError at the end of the time."""
+        from penstock.testing.cluster_questions import wait_until
+
+        wait_until(condition, timeout_s)
+
+    def _answering(self) -> list[tuple[str, int]]:
+        """Return the addresses of the brokers that run and are not paused."""
+        addresses = self._client_addresses()
+        return [
+            address
+            for number, address in addresses.items()
+            if self._nodes[number].running and not self._nodes[number].paused
+        ]
+
     @property
     def metrics_url(self) -> str:
         """Return the URL of the metrics. Set `metrics.listener` first; port 0 picks a free one."""
-        address = self._running(None).metrics_address
+        return self.metrics_url_of(None)
+
+    def metrics_url_of(self, node: int | None) -> str:
+        address = self._only_running(node).metrics_address
         assert address is not None, "metrics.listener was not set"
         return f"http://{address}/metrics"
 
     @property
     def data(self) -> str:
-        """Return the directory with the data; only a name if the data is in memory."""
-        return self._root()
+        """Return the directory with the data; only a name if the data is in memory. Each of several
+        nodes has a directory in it: `node-1` and so on."""
+        return self._files.root
+
+    # -- topics, time, requests
 
     def create_topic(
         self,
@@ -289,13 +290,18 @@ class Cluster:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> None:
-        """Put the node's clock forward: everything due by then happens now. Its clients, and the
-        timestamps of their records, stay."""
+        """Put the clock of the only node forward: everything due by then happens now. Its clients,
+        and the timestamps of their records, stay."""
         if durations:
             raise TypeError(f"name the unit: advance(seconds={durations[0]!r}), or minutes=, days=")
         passed_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds + milliseconds / 1000
         if passed_s < 0:
             raise ValueError(f"advance by {passed_s:g} seconds: time does not run backwards")
+        if self._counts.several:
+            raise NotPossible(
+                "advance: only for a cluster of one node; a leap of several would end the sessions "
+                "between them. Shorter timeouts are settings of the cluster"
+            )
         self._embedded("advance").advance_ms(passed_s * 1000)
 
     @overload
@@ -321,7 +327,8 @@ class Cluster:
         *,
         times: int | None = None,
     ) -> "Interception":
-        """Let `answer` decide about each request of an API, from now on.
+        """Let `answer` decide about each request of an API, on every node, from now on. Requests of
+        nodes to the controllers are not intercepted.
 
         The API is given by its name, its number or its request class. `answer` is one action for
         all requests, or a function from the request to an action (None is Pass). The function runs
@@ -338,7 +345,7 @@ class Cluster:
                 " Cluster() without processes=True"
             )
         found = find_api(api)
-        if found.key not in HANDLERS:
+        if found.key not in HANDLERS or "broker" not in found.listeners:
             raise NotPossible(f"intercept: {found.name} is not served, so no client asks for it")
         if times is not None and times < 1:
             raise ValueError(f"times={times}: at least one request, or None for all of them")
@@ -350,98 +357,66 @@ class Cluster:
 
     @property
     def broker(self) -> "Broker":
-        """Return the broker of the node; its loop runs on another thread."""
-        return self._embedded("broker").broker
+        """Return the broker of the only node; its loop runs on another thread."""
+        return self.broker_of(None)
 
-    def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the node's loop; return its result or raise its exception."""
-        return self._embedded("call").call(function)
+    def broker_of(self, node: int | None) -> "Broker":
+        return self._embedded("broker", node).broker
+
+    def call(self, function: Callable[[], T], node: int | None = None) -> T:
+        """Call a function on the loop of a node; return its result or raise its exception."""
+        return self._embedded("call", node).call(function)
 
     # -- inside
 
+    @property
+    def _nodes(self) -> "dict[int, ClusterNode]":
+        return self._made.by_id
+
     def _make_nodes(self) -> None:
-        from penstock.config.broker import BrokerConfig
-
-        settings = node_settings(self._settings, self._root())
-        config = BrokerConfig.of(settings)
-        settings["listeners"] = ",".join(str(self._with_port(config, x)) for x in config.listeners)
-        self._nodes[config.node_id] = self._make_node(config.node_id, settings)
-
-    def _make_node(self, number: int, settings: dict[str, str]) -> ClusterNode:
-        if self._taps is None:
-            from penstock.testing.process_node import ProcessNode
-
-            return ProcessNode(settings, Path(self._scratch()) / f"node-{number}.log")
-        from penstock.testing.embedded import EmbeddedNode
-
-        return EmbeddedNode(settings, self._taps, memory=self._memory)
-
-    def _with_port(self, config: "BrokerConfig", listener: "ListenerAddress") -> "ListenerAddress":
-        """Return the listener with a fixed port, if any free one was requested."""
-
-        if listener.port or listener.name in config.controller_listener_names:
-            return listener
-        held = HeldPort(listener.host)
-        self._ports.append(held)
-        return listener._replace(port=held.port)
+        if self._counts.several:
+            self._made.make_several(self._settings, self._counts)
+        else:
+            self._made.make_one(self._settings)
 
     def _release(self) -> None:
         """Release the ports and files of this cluster."""
-        self._nodes.clear()
-        self._remove_temporary()
-        for port in self._ports:
-            port.close()
-        self._ports.clear()
+        self._made.release()
+        self._files.remove()
 
-    def _root(self) -> str:
-        if self._data is not None:
-            return self._data
-        if self._memory and not self._processes:
-            return "memory"
-        return os.path.join(self._scratch(), "data")
-
-    def _scratch(self) -> str:
-        """Return a directory of this cluster, which `close` removes."""
-        if self._temporary is None:
-            place = MEMORY_DIRECTORY if self._memory and self._processes else None
-            if place is not None and not os.access(place, os.W_OK):
-                raise NotPossible(
-                    f"memory=True with processes=True needs {place}, a directory in memory"
-                )
-            from penstock.testing.scratch import Scratch
-
-            self._temporary = Scratch(place)
-            atexit.register(self._remove_temporary)
-        return str(self._temporary.path)
-
-    def _remove_temporary(self) -> None:
-        if self._temporary is not None:
-            self._temporary.remove()
-            self._temporary = None
-            atexit.unregister(self._remove_temporary)
-
-    def _node(self, number: int | None) -> ClusterNode:
+    def _chosen(self, number: int | None) -> "list[ClusterNode]":
+        """Return a node, or all without a number."""
         assert self._nodes, "this cluster was not started"
         if number is None:
-            assert len(self._nodes) == 1, "say which node: there are several"
-            number = next(iter(self._nodes))
+            return [*self._nodes.values()]
         if number not in self._nodes:
-            known = ", ".join(map(str, self._nodes))
-            raise ValueError(f"this cluster has no node {number}; there is {known}")
-        return self._nodes[number]
+            raise ValueError(f"this cluster has no node {number}; there is {_listed(self._nodes)}")
+        return [self._nodes[number]]
 
-    def _running(self, number: int | None) -> ClusterNode:
-        node = self._node(number)
-        node.check()
-        assert node.running, "this cluster is not running"
-        return node
+    def _running(self, number: int | None) -> "list[ClusterNode]":
+        """Return a node, or all that run without a number."""
+        chosen = self._chosen(number)
+        for each in chosen:
+            each.check()
+        running = [each for each in chosen if each.running]
+        what = "this cluster" if number is None else f"node {number}"
+        assert running, f"{what} is not running"
+        return running
 
-    def _embedded(self, what: str) -> "EmbeddedNode":
+    def _only_running(self, number: int | None) -> "ClusterNode":
+        assert number is not None or len(self._nodes) < 2, "say which node: there are several"
+        return self._running(number)[0]
+
+    def _embedded(self, what: str, number: int | None = None) -> "EmbeddedNode":
         from penstock.testing.embedded import EmbeddedNode
 
-        node = self._running(None)
+        node = self._only_running(number)
         if not isinstance(node, EmbeddedNode):
             raise NotPossible(
                 f"{what}: only for nodes in this process; use Cluster() without processes=True"
             )
         return node
+
+
+def _listed(numbers: "Collection[int]") -> str:
+    return ", ".join(map(str, numbers))

@@ -6,15 +6,22 @@ hold its loop; a kill leaves the files that SIGKILL would leave.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.real.loop import Loop
-from penstock.testing.failures import NodeFailed, NotPossible
+from penstock.testing.embedded_world import (
+    FastClockLoop,
+    LoopPause,
+    cut_off,
+    format_disk,
+    make_world,
+)
+from penstock.testing.failures import NodeFailed, NotPossible, late_start
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+    from penstock.config.broker import BrokerConfig
     from penstock.node import PenstockNode
     from penstock.real.world import RealWorld
     from penstock.testing.intercepting.taps import Taps
@@ -26,52 +33,26 @@ STOP_SECONDS_MAX = 15.0
 LOOK_SECONDS = 0.05
 
 
-class FastClockLoop(Loop):
-    """A loop whose two clocks run normally and can jump forward."""
-
-    def __init__(self, ahead_ms: float = 0.0) -> None:
-        super().__init__()
-        self._ahead_ms = ahead_ms
-
-    def leap_ms(self, duration_ms: float) -> None:
-        """Put the clocks forward, on the loop; timers due by then run in the next turn."""
-        assert duration_ms >= 0, "time does not run backwards"
-        self._ahead_ms += duration_ms
-
-    def wall_ms(self) -> int:
-        return super().wall_ms() + int(self._ahead_ms)
-
-    def mono_ms(self) -> float:
-        return super().mono_ms() + self._ahead_ms
-
-
-class LoopPause:
-    """Holds the thread of a loop until `end`, and then runs one call before all others."""
-
-    def __init__(self) -> None:
-        self.begun = threading.Event()
-        self._over = threading.Event()
-        self._first: Callable[[], None] = lambda: None
-
-    def hold(self) -> None:
-        """Block the loop; runs on the loop."""
-        self.begun.set()
-        self._over.wait()
-        self._first()
-
-    def end(self, first: Callable[[], None] = lambda: None) -> None:
-        self._first = first
-        self._over.set()
-
-
 class EmbeddedNode:
     """One node, which can be started again on the same data."""
 
-    def __init__(self, settings: Mapping[str, str], taps: "Taps", *, memory: bool) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        taps: "Taps",
+        *,
+        memory: bool,
+        one_of_several: bool = False,
+        format_as: str | None = None,
+    ) -> None:
+        """Prepare a node. `one_of_several` can be cut off from the others. `format_as` is the
+        cluster of an empty directory, if the node does not format that by itself."""
         self._settings = settings
         self._taps = taps
-        self._memory = memory
-        self._memory_disks: dict[str, Any] = {}
+        self._memory_disks: dict[str, Any] | None = {} if memory else None
+        self._one_of_several = one_of_several
+        self._format_as = format_as
+        self._cut: frozenset[tuple[str, int]] = frozenset()  # addresses of other nodes
         self._world: RealWorld | None = None
         self._node: PenstockNode | None = None
         self._thread: threading.Thread | None = None
@@ -91,38 +72,39 @@ class EmbeddedNode:
     def paused(self) -> bool:
         return self._pause is not None
 
-    def start(self) -> None:
+    def begin_start(self) -> None:
         self._ready.clear()
         self._cause = None
         self._thread = threading.Thread(target=self._run, name="penstock-node", daemon=True)
         self._thread.start()
-        if not self._ready.wait(START_SECONDS_MAX):
-            raise TimeoutError(f"the node did not start within {START_SECONDS_MAX:.0f} seconds")
-        if self._cause is not None:
-            self._forget()
 
-    def stop(self) -> None:
+    def await_start(self) -> None:
+        if not self._ready.wait(START_SECONDS_MAX):
+            raise TimeoutError(late_start(self._settings, START_SECONDS_MAX))
+        if self._cause is not None:
+            self.await_end()
+
+    def begin_stop(self) -> None:
         """Stop cleanly, as by SIGTERM."""
-        self._end(lambda node: node.stop())
+        self._begin_end(lambda node: node.stop())
 
     def kill(self) -> None:
         """Stop as by SIGKILL."""
-        self._end(lambda node: node.kill())
+        self._begin_end(lambda node: node.kill())
+        self.await_end()
 
-    def _end(self, how: Callable[["PenstockNode"], None]) -> None:
+    def _begin_end(self, how: Callable[["PenstockNode"], None]) -> None:
         world, node, pause = self._world, self._node, self._pause
-        if self._thread is None:
-            return
         self._pause = None
         if pause is not None and node is not None:
             pause.end(lambda: how(node))
-        elif self._thread.is_alive() and world is not None and node is not None:
+        elif self.running and world is not None and node is not None:
             world.loop.call_from_thread(lambda: how(node))
-        self._forget()
 
-    def _forget(self) -> None:
+    def await_end(self) -> None:
         """Wait for the end of the node; raise the cause if the node failed."""
-        assert self._thread is not None, "there is a node to wait for"
+        if self._thread is None:
+            return
         self._thread.join(STOP_SECONDS_MAX)
         if self._thread.is_alive():
             raise TimeoutError(f"the node did not stop within {STOP_SECONDS_MAX:.0f} seconds")
@@ -235,13 +217,23 @@ class EmbeddedNode:
         assert self._world is not None, "a running node has a world"
         return self._world
 
+    def cut_off(self, addresses: Collection[tuple[str, int]]) -> None:
+        """Keep this node from these addresses of other nodes, and from no others."""
+        self._cut = frozenset(addresses)
+        world = self._world
+        if world is not None:
+            world.loop.call_from_thread(lambda: cut_off(world, self._cut))
+
     # -- on its own thread
 
     def _run(self) -> None:
         try:
-            world = self._make_world()
+            from penstock.config.broker import BrokerConfig
+
+            config = BrokerConfig.of(self._settings)
+            world = self._make_world(config)
             try:
-                self._run_in(world)
+                self._run_in(world, config)
             finally:
                 world.close()
         except BaseException as error:
@@ -249,16 +241,20 @@ class EmbeddedNode:
         finally:
             self._ready.set()
 
-    def _run_in(self, world: "RealWorld") -> None:
-        from penstock.config.broker import BrokerConfig
+    def _run_in(self, world: "RealWorld", config: "BrokerConfig") -> None:
+        from penstock.broker.handlers import CONTROLLER
         from penstock.node import PenstockNode
         from penstock.testing.intercepting.connection import tapped
 
-        node = PenstockNode(world, BrokerConfig.of(self._settings))
+        if self._format_as is not None:
+            format_disk(world, config, self._format_as)
+            self._format_as = None
+        node = PenstockNode(world, config)
         node.start(self._ready.set, world.loop.stop)
         assert node.broker is not None, "a node that has started has a broker"
         for listener in node.broker.listeners:
-            listener.connect = tapped(self._taps)
+            if listener.kind != CONTROLLER:  # the requests of nodes are no matter of a test
+                listener.connect = tapped(self._taps)
         self._world, self._node = world, node
         try:
             world.loop.run()
@@ -268,30 +264,10 @@ class EmbeddedNode:
         if node.failure is not None:
             raise NodeFailed(node.failure)
 
-    def _make_world(self) -> "RealWorld":
-        from penstock.config.broker import BrokerConfig
-        from penstock.real.world import RealWorld
-        from penstock.testing.sim.child_process import MemoryChildProcesses
+    def _make_world(self, config: "BrokerConfig") -> "RealWorld":
+        world = make_world(config, self._ahead_ms, self._memory_disks)
+        if self._one_of_several:
+            from penstock.testing.partitioned_network import PartitionedNetwork
 
-        if not self._memory:
-            group_access = BrokerConfig.of(self._settings).group_access
-            return RealWorld(FastClockLoop(self._ahead_ms), group_access=group_access)
-        disks = self._memory_disks
-
-        class MemoryWorld(RealWorld):
-            """Real sockets and threads over disks in memory, which survive a restart."""
-
-            def disk(self, root: str) -> Any:
-                from penstock.testing.sim.disk import MemoryDisk
-
-                if root not in disks:
-                    disks[root] = MemoryDisk(root=root, soon=self.loop.soon)
-                    disks[root].now_ms = self.loop.wall_ms
-                return disks[root]
-
-        world = MemoryWorld(FastClockLoop(self._ahead_ms))
-        world.child_processes = MemoryChildProcesses(world.disk, world.workers.run)
-        for disk in disks.values():
-            disk.use_loop(world.loop.soon)
-            disk.now_ms = world.loop.wall_ms
+            world.network = PartitionedNetwork(world.loop, self._cut)
         return world

@@ -10,7 +10,7 @@ from penstock.errors import KafkaError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
-    from penstock.testing.cluster import SettingValue
+    from penstock.testing.node_settings import SettingValue
 
 LEADERS_SECONDS_MAX = 15.0
 LOOK_AGAIN_SECONDS = 0.02
@@ -67,7 +67,7 @@ def make_topic(
     """Create a topic; with `leaders` wait until it can be written to, on any Kafka."""
     from penstock.client.admin.blocking import Admin
     from penstock.client.values import NewTopic
-    from penstock.testing.cluster import texts_of
+    from penstock.testing.node_settings import texts_of
 
     with Admin(bootstrap=bootstrap) as admin:
         topic = NewTopic(name, partitions=partitions, configs=texts_of(config or {}))

@@ -5,38 +5,18 @@ or the directory of a node shared by several runs (shared_node.py). When the nod
 one line on standard output; log lines go to standard error.
 """
 
-import ctypes
 import gc
 import json
 import logging
 import os
-import signal
 import socket
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
+
+from penstock.parent_process import end_with_parent
 
 if TYPE_CHECKING:
     from penstock.node import StartedNode
-
-PR_SET_PDEATHSIG = 1
-
-
-def end_with(parent: int) -> None:
-    """Let the kernel kill this process when its starting thread is gone. Other systems rely on the
-    closed input, which a stopped process could not notice."""
-    if hasattr(ctypes.CDLL(None), "prctl"):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)  # the parent ended before the call
-
-    def listen() -> None:
-        while os.read(0, 1):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=listen, name="parent", daemon=True).start()
-
 
 def _announcement(running: "StartedNode") -> dict[str, Any]:
     said = {each.name: each for each in running.config.advertised_listeners}
@@ -54,7 +34,7 @@ def _announcement(running: "StartedNode") -> dict[str, Any]:
 def main() -> int:
     order = json.loads(sys.stdin.buffer.readline())
     if order.get("parent") is not None:
-        end_with(order["parent"])
+        end_with_parent(order["parent"])
     gc.disable()  # imports leave nothing to collect; run_node enables it again
     from penstock.config.broker import BrokerConfig
     from penstock.errors import InvalidConfig

@@ -17,7 +17,7 @@ import pytest
 from penstock.testing.topic_names import BOOTSTRAP_VARIABLE, TopicNames
 
 if TYPE_CHECKING:
-    from penstock.testing.cluster import SettingValue
+    from penstock.testing.node_settings import SettingValue
     from penstock.testing.external_cluster import ClusterLike
 
 

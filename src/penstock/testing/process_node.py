@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.testing.failures import NodeFailed
+from penstock.testing.failures import NodeFailed, late_start
 
 START_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 15.0
@@ -63,11 +63,14 @@ class ProcessRun:
         self.process: subprocess.Popen[bytes] | None = None
         self.announced: dict[str, Any] | None = None
         self.failure: BaseException | None = None
+        self.stopping = False  # it was told to end
         self._thread = threading.Thread(target=self._live, name="penstock-process", daemon=True)
 
     def begin(self) -> None:
         atexit.register(self._kill_at_exit)
         self._thread.start()
+
+    def await_start(self) -> None:
         settled = self._settled.wait(START_SECONDS_MAX)
         if settled and self.announced is not None:
             return
@@ -75,8 +78,10 @@ class ProcessRun:
         self.ended.wait(STOP_SECONDS_MAX)
         if self.failure is not None:
             raise self.failure
-        how = "ended at its start" if settled else f"did not start in {START_SECONDS_MAX:.0f} s"
-        raise NodeFailed(f"the node {how}: {tail(self._log)}")
+        if not settled:
+            late = late_start(self._settings, START_SECONDS_MAX)
+            raise NodeFailed(f"{late}: {tail(self._log)}")
+        raise NodeFailed(f"the node ended at its start: {tail(self._log)}")
 
     def _live(self) -> None:
         try:
@@ -132,34 +137,48 @@ class ProcessNode:
         assert process is not None, "a node that is ready has a process"
         return process.pid
 
-    def start(self) -> None:
-        life = ProcessRun(self._settings, self._log)
-        life.begin()
-        self._life = life
+    def begin_start(self) -> None:
+        self._life = ProcessRun(self._settings, self._log)
+        self._life.begin()
 
-    def stop(self) -> None:
+    def await_start(self) -> None:
+        assert self._life is not None, "a start has begun"
+        try:
+            self._life.await_start()
+        except BaseException:
+            self._life = None
+            raise
+
+    def begin_stop(self) -> None:
         """Stop by SIGTERM; a paused node is continued first."""
-        self._end(signal.SIGTERM)
+        if self._life is not None and not self._life.ended.is_set():
+            self._life.stopping = True
+            self._life.send(signal.SIGTERM)
+            self._life.send(signal.SIGCONT)
 
     def kill(self) -> None:
         """Stop by SIGKILL."""
-        self._end(signal.SIGKILL)
+        life = self._life
+        if life is not None and not life.ended.is_set():
+            life.stopping = True
+            life.send(signal.SIGKILL)
+        self._await_end(signal.SIGKILL)
 
-    def _end(self, how: signal.Signals) -> None:
+    def await_end(self) -> None:
+        """Wait for the end of a process that was stopped; raise its failure if it had one."""
+        self._await_end(signal.SIGTERM)
+
+    def _await_end(self, how: signal.Signals) -> None:
         life, self._life = self._life, None
         if life is None:
             return
         self.paused = False
-        of_itself = life.ended.is_set()
-        life.send(how)
-        if how is signal.SIGTERM:
-            life.send(signal.SIGCONT)
         if not life.ended.wait(STOP_SECONDS_MAX):
             life.send(signal.SIGKILL)
             life.ended.wait(STOP_SECONDS_MAX)
             raise TimeoutError(f"the node did not stop within {STOP_SECONDS_MAX:.0f} seconds")
         assert life.process is not None, "a process has ended"
-        if of_itself or (how is signal.SIGTERM and life.process.returncode):
+        if not life.stopping or (how is signal.SIGTERM and life.process.returncode):
             raise life.end_of_itself()
 
     def pause(self) -> None:

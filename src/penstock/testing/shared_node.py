@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import penstock
-from penstock.testing.cluster import node_settings, texts_of
 from penstock.testing.failures import NodeFailed
+from penstock.testing.node_settings import node_settings, texts_of
 from penstock.testing.process_node import START_SECONDS_MAX, start_child, tail
 
 if TYPE_CHECKING:
-    from penstock.testing.cluster import SettingValue
+    from penstock.testing.node_settings import SettingValue
 
 LINGER_SECONDS_DEFAULT = 600.0
 LINGER_VARIABLE = "PENSTOCK_TEST_LINGER_S"

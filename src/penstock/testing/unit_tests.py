@@ -19,7 +19,7 @@ from penstock.testing.external_cluster import ClusterLike, OutsideCluster
 from penstock.testing.topic_names import BOOTSTRAP_VARIABLE, TopicNames
 
 if TYPE_CHECKING:
-    from penstock.testing.cluster import SettingValue
+    from penstock.testing.node_settings import SettingValue
 
 
 class ClusterTestCase(unittest.TestCase):

@@ -1,0 +1,208 @@
+"""`penstock start --nodes N --data DIR`: checks the options, starts the nodes, prints what happens."""
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.cli.start_nodes.cluster_directory import ClusterNodeFile, open_cluster
+from penstock.cli.start_nodes.supervisor import NodeCommand, NodeEnd, Supervisor
+from penstock.cli.terminal.output import (
+    BOOTSTRAP_DEFAULT,
+    Format,
+    Json,
+    Row,
+    WrongUsage,
+    counted,
+    key_values,
+    note,
+    print_next_value,
+    table_lines,
+)
+from penstock.cli.terminal.progress_bar import seconds_text
+from penstock.cli.terminal.typed_command import typed_command
+from penstock.config.environment import settings_in
+from penstock.log_levels import LogLevel
+from penstock.release import VERSION
+
+DATA_DEFAULT = Path("./data")
+# Each node has its own, in its file.
+OWN_KEYS = (
+    "advertised.listeners",
+    "broker.id",
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
+    "inter.broker.listener.name",
+    "listener.security.protocol.map",
+    "listeners",
+    "log.dir",
+    "log.dirs",
+    "metadata.log.dir",
+    "metrics.listener",
+    "node.id",
+    "process.roles",
+)
+COLUMNS = ("node", "clients", "controllers", "metrics", "data")
+
+
+def start_nodes(
+    count: int,
+    data: Path | None,
+    sets: Sequence[str],
+    *,
+    config: Path | None,
+    check: bool,
+    cluster_id: str | None,
+    log_level: LogLevel,
+    form: Format,
+) -> int:
+    """Run the nodes until a signal; return the exit code."""
+    directory = data or DATA_DEFAULT
+    _reject_options(count, directory, sets, config, check=check)
+    nodes = open_cluster(directory, count, cluster_id)
+    common = ["--log-level", log_level.value]
+    common += [text for each in sets for text in ("--set", each)]
+    common += ["--cluster-id", cluster_id] if cluster_id else []
+    reports = PrintedReports(form, nodes, common)
+    commands = [
+        NodeCommand(
+            each.node_id, ["start", "--config", each.path, "--format", "json", *common]
+        )
+        for each in nodes
+    ]
+    code = Supervisor(commands, reports).run()
+    reports.all_ended(code)
+    return code
+
+
+def _reject_options(
+    count: int, data: Path, sets: Sequence[str], config: Path | None, *, check: bool
+) -> None:
+    """Raise WrongUsage for options that are for one node."""
+    if config is not None:
+        raise WrongUsage(
+            "--config is the file of one node, and with --nodes each node has one of its own in "
+            "the directory of --data: leave out one of the two"
+        )
+    if check:
+        raise WrongUsage(
+            "--check is for one node: after a first start, `penstock start --check --config "
+            f"{data}/node-1.properties` checks node 1"
+        )
+    for key in key_values(sets, "--set"):
+        _reject_own(key, f"--set {key}", count, data)
+    for variable, key, _ in settings_in(os.environ):
+        _reject_own(key, f"environment {variable}", count, data)
+
+
+def _reject_own(key: str, where: str, count: int, data: Path) -> None:
+    if key in OWN_KEYS or key.startswith("listener.name."):
+        raise WrongUsage(
+            f"{where}: each of the {count} nodes has its own {key}, in {data}/node-1.properties "
+            "and so on. Change it there, after the first start"
+        )
+
+
+class PrintedReports:
+    """Prints the events of the nodes: for people on a terminal, or as one JSON or YAML value each.
+    Log lines go to standard error, each behind the id of its node."""
+
+    def __init__(self, form: Format, nodes: Sequence[ClusterNodeFile], common: list[str]) -> None:
+        self._form = form
+        self._nodes = nodes
+        self._common = common
+        self._begun_s = time.monotonic()
+
+    def all_started(self, announcements: Sequence[Row]) -> None:
+        if self._form is Format.TABLE:
+            print(banner(announcements))
+        else:
+            value: Row = {"event": "started", "pid": os.getpid(), "nodes": [*announcements]}
+            print_next_value(self._form, value)
+        sys.stdout.flush()
+
+    def slow_start(self, waiting: Sequence[int]) -> None:
+        note(
+            f"waiting for {_nodes_text(waiting)}: after an end that was not clean, a node waits "
+            "until its older session is over (broker.session.timeout.ms)"
+        )
+
+    def node_ended(self, end: NodeEnd) -> None:
+        line = self._line(end.node_id)
+        if self._form is not Format.TABLE:
+            value: Row = {"event": "node_ended", "node_id": end.node_id, "how": end.how}
+            print_next_value(self._form, {**value, "start_again": line})
+        else:
+            print(
+                f"Node {end.node_id} has ended {end.how}; its log is above. "
+                f"Start it again, in another terminal, with:\n  {line}"
+            )
+        sys.stdout.flush()
+
+    def log_line(self, node_id: int, line: str) -> None:
+        print(f"[{node_id}] {line}", file=sys.stderr, flush=True)
+
+    def all_ended(self, code: int) -> None:
+        up = seconds_text(time.monotonic() - self._begun_s)
+        if self._form is not Format.TABLE:
+            print_next_value(self._form, {"event": "stopped", "clean": code == 0})
+        elif code:
+            print(f"All nodes have ended after {up}, not all of them cleanly: see the log.")
+        else:
+            print(f"All {len(self._nodes)} nodes have stopped cleanly after {up}.")
+        sys.stdout.flush()
+
+    def _line(self, node_id: int) -> str:
+        """Return the line that starts one node alone."""
+        path = self._nodes[node_id - 1].path
+        arguments = " ".join(map(shlex.quote, ["start", "--config", path, *self._common]))
+        return f"{typed_command()} {arguments}"
+
+
+def _nodes_text(numbers: Sequence[int]) -> str:
+    listed = ", ".join(map(str, numbers))
+    return f"node {listed}" if len(numbers) == 1 else f"nodes {listed}"
+
+
+def banner(announcements: Sequence[Row]) -> str:
+    """Return the addresses of the nodes, and commands to try."""
+    rows = [_row(each) for each in announcements]
+    first = str(rows[0]["clients"])
+    command = typed_command()
+    if first != BOOTSTRAP_DEFAULT:
+        command += f" --bootstrap {first}"
+    lines = [
+        f"Penstock {VERSION} is running: {counted(len(rows), 'node')}, broker and controller each, "
+        f"cluster {announcements[0]['cluster_id']}",
+        *(f"  {line}" for line in table_lines(COLUMNS, rows)),
+        f"  bootstrap.servers={','.join(str(row['clients']) for row in rows)}",
+        "  each partition has one replica, those of internal topics too: nodes do not copy "
+        "partitions yet",
+        "Try, in another terminal:",
+        f"  {command} topic create greetings --partitions {len(rows)}",
+        f"  {command} topic describe greetings",
+        f"  {command} quorum describe",
+        "Stop with Ctrl-C.",
+    ]
+    return "\n".join(lines)
+
+
+def _row(announced: Row) -> Row:
+    listeners: dict[str, Json] = {}
+    found = announced["listeners"]
+    assert isinstance(found, list), "a node announces its listeners"
+    for each in found:
+        name, _, address = str(each).partition("://")
+        listeners[name] = address
+    data = announced["data"]
+    assert isinstance(data, list), "a node announces its directories"
+    return {
+        "node": announced["node_id"],
+        "clients": listeners["PLAINTEXT"],
+        "controllers": listeners["CONTROLLER"],
+        "metrics": announced["metrics"],
+        "data": ", ".join(os.path.relpath(str(each)) for each in data),
+    }

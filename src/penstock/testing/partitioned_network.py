@@ -1,0 +1,156 @@
+"""The network of a node in this process, which a test can partition.
+
+Nodes connect to each other; clients are never cut off. A connection between two sides goes silent
+in both directions and its bytes wait, as those of TCP do. An attempt to connect gets no answer.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.config.local_nodes import LocalNode
+from penstock.real.network import SocketNetwork
+from penstock.real.outbound import CONNECT_MS_MAX
+from penstock.world import Connecting, Part, Peer, Receiver, Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.real.loop import Loop
+
+SocketAddress = tuple[str, int]
+
+
+class PartitionedPeer:
+    """A connection to another node (world.Peer). While it is cut, nothing is read or sent."""
+
+    def __init__(self, peer: Peer, network: "PartitionedNetwork") -> None:
+        self._peer = peer
+        self._network = network
+        self._unsent: list[Part] = []
+        self._is_cut = False
+        self._is_paused = False
+        self.address = peer.address
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._peer.unsent_bytes
+
+    def send(self, parts: "Sequence[Part]") -> None:
+        if self._is_cut:
+            self._unsent.extend(parts)
+        else:
+            self._peer.send(parts)
+
+    def pause(self) -> None:
+        self._is_paused = True
+        self._peer.pause()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if not self._is_cut:
+            self._peer.resume()
+
+    def has_ended(self) -> bool:
+        return not self._is_cut and self._peer.has_ended()
+
+    def finish(self) -> None:
+        self._peer.finish()
+
+    def close(self) -> None:
+        self._network.forget(self)
+        self._peer.close()
+
+    def cut(self) -> None:
+        if not self._is_cut:
+            self._is_cut = True
+            self._peer.pause()
+
+    def mend(self) -> None:
+        """Send what waits, and read again."""
+        if self._is_cut:
+            self._is_cut = False
+            unsent, self._unsent = self._unsent, []
+            if unsent:
+                self._peer.send(unsent)
+            if not self._is_paused:
+                self._peer.resume()
+
+
+class UnansweredAttempt:
+    """An attempt to connect through a partition: it fails when its time is over."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+
+class PartitionedNetwork(SocketNetwork):
+    """Sockets. `cut` tells to which addresses no byte gets."""
+
+    def __init__(self, loop: "Loop", addresses: Collection[SocketAddress] = ()) -> None:
+        """Begin; `addresses` cannot be reached from the start."""
+        super().__init__(loop)
+        self._clock = loop
+        self._cut = frozenset(addresses)
+        self._peers: dict[PartitionedPeer, None] = {}
+
+    def connect(
+        self,
+        host: str,
+        port: int,
+        opened: Callable[[Peer], Receiver],
+        failed: Callable[[str], None],
+        timeout_ms: float = CONNECT_MS_MAX,
+    ) -> Connecting:
+        if (host, port) in self._cut:
+            at_ms = self._clock.mono_ms() + timeout_ms
+            reason = f"no connection within {timeout_ms:.0f} ms"
+            return UnansweredAttempt(self._clock.at(at_ms, lambda: failed(reason)))
+
+        def opened_here(peer: Peer) -> Receiver:
+            made = PartitionedPeer(peer, self)
+            self._peers[made] = None
+            if made.address in self._cut:
+                made.cut()
+            return opened(made)
+
+        return super().connect(host, port, opened_here, failed, timeout_ms)
+
+    def forget(self, peer: PartitionedPeer) -> None:
+        self._peers.pop(peer, None)
+
+    def cut(self, addresses: Collection[SocketAddress]) -> None:
+        """Cut connections to these addresses, and mend all others. Runs on the loop."""
+        self._cut = frozenset(addresses)
+        for peer in list(self._peers):
+            if peer.address in self._cut:
+                peer.cut()
+            else:
+                peer.mend()
+
+
+def addresses_to_cut(
+    members: Mapping[int, LocalNode], sides: Collection[Collection[int]]
+) -> dict[int, frozenset[SocketAddress]]:
+    """Return the addresses of other nodes that each node cannot reach. Raise ValueError for a node
+    that does not exist or is on two sides."""
+    numbers = [number for side in sides for number in side]
+    for number in numbers:
+        if number not in members:
+            known = ", ".join(map(str, members)) or "only one"
+            raise ValueError(f"this cluster has no node {number} to partition; there is {known}")
+        if numbers.count(number) > 1:
+            raise ValueError(f"node {number} is on two sides")
+    return {
+        number: frozenset(
+            (address.host, address.port)
+            for other in numbers
+            if other not in side
+            for address in (members[other].client, members[other].controller)
+            if address is not None
+        )
+        for side in sides
+        for number in side
+    }
