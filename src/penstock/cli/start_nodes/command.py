@@ -130,6 +130,9 @@ class PrintedReports:
             "until its older session is over (broker.session.timeout.ms)"
         )
 
+    def stopping(self) -> None:
+        note(f"stopping {len(self._nodes)} nodes; the same signal again kills them")
+
     def node_ended(self, end: NodeEnd) -> None:
         line = self._line(end.node_id)
         if self._form is not Format.TABLE:
@@ -204,5 +207,5 @@ def _row(announced: Row) -> Row:
         "clients": listeners["PLAINTEXT"],
         "controllers": listeners["CONTROLLER"],
         "metrics": announced["metrics"],
-        "data": ", ".join(os.path.relpath(str(each)) for each in data),
+        "data": ", ".join(min(os.path.relpath(each), each, key=len) for each in map(str, data)),
     }

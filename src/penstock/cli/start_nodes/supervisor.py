@@ -43,6 +43,7 @@ class Reports(Protocol):
 
     def all_started(self, announcements: Sequence[Row]) -> None: ...
     def slow_start(self, waiting: Sequence[int]) -> None: ...
+    def stopping(self) -> None: ...
     def node_ended(self, end: NodeEnd) -> None: ...
     def log_line(self, node_id: int, line: str) -> None: ...
 
@@ -124,8 +125,11 @@ class Supervisor:
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         """Stop all nodes; at a second signal, kill those that have not ended."""
-        how = signal.SIGKILL if self._is_stopping else signal.SIGTERM
-        self._stop(how)
+        if self._is_stopping:
+            self._stop(signal.SIGKILL)
+        else:
+            self._reports.stopping()
+            self._stop()
 
     def _stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         self._is_stopping = True
