@@ -16,6 +16,7 @@ from penstock.raft.replica import ReplicaSettings
 from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.world import Disk, DiskFailed, World
 
+FETCH_WAIT_MS_MAX = 500  # as in Kafka
 REPLICAS_MAX = 1  # of a partition: no follower copies it
 
 
@@ -68,6 +69,12 @@ def make_metadata(
     )
 
 
+def _fetch_wait_ms(config: BrokerConfig) -> int:
+    """Return how long a leader holds a fetch: its answer comes before the shorter timeouts."""
+    timeouts = ("controller.quorum.fetch.timeout.ms", "controller.quorum.request.timeout.ms")
+    return min(FETCH_WAIT_MS_MAX, *(config.integer(each) // 2 for each in timeouts))
+
+
 def _quorum_settings(config: BrokerConfig, properties: MetaProperties) -> QuorumSettings:
     listener = config.controller_listener_names[0] if config.controller_listener_names else ""
     return QuorumSettings(
@@ -82,6 +89,7 @@ def _quorum_settings(config: BrokerConfig, properties: MetaProperties) -> Quorum
             fetch_bytes_max=config.integer("controller.quorum.fetch.max.bytes"),
             fetch_snapshot_bytes_max=config.integer("controller.quorum.fetch.snapshot.max.bytes"),
             retry_backoff_ms=config.integer("controller.quorum.retry.backoff.ms"),
+            fetch_wait_ms_max=_fetch_wait_ms(config),
         ),
         voters=tuple(
             QuorumVoter(
