@@ -165,6 +165,7 @@ class Cluster:
     def partition(self, *sides: Collection[int]) -> None:
         """Let no byte pass between nodes of different sides; connections stay open, silent. Nodes
         of no side reach all others. Clients reach every node. A new partition ends the last one."""
+        from penstock.testing.embedded import EmbeddedNode
         from penstock.testing.partitioned_network import addresses_to_cut
 
         if self._processes:
@@ -173,8 +174,9 @@ class Cluster:
                 "processes=True, or pause(2), which silences a process towards all others"
             )
         cut = addresses_to_cut(self._made.members, sides)
-        for number in self._nodes:
-            self._embedded("partition", number).cut_off(cut.get(number, ()))
+        for number, node in self._nodes.items():
+            if isinstance(node, EmbeddedNode):
+                node.cut_off(cut.get(number, frozenset()))
 
     def heal(self) -> None:
         """End the partition: all nodes reach each other, and what waited arrives."""

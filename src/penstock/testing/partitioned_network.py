@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.config.local_nodes import LocalNode
 from penstock.real.network import SocketNetwork
 from penstock.real.outbound import CONNECT_MS_MAX
-from penstock.world import Connecting, Part, Peer, Receiver, Timer
+from penstock.world import Connecting, Part, Peer, Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,14 +76,43 @@ class PartitionedPeer:
                 self._peer.resume()
 
 
-class UnansweredAttempt:
-    """An attempt to connect through a partition: it fails when its time is over."""
+class WaitingAttempt:
+    """An attempt to connect through a partition: it goes on when the network heals, and fails when
+    its time is over."""
 
-    def __init__(self, timer: Timer) -> None:
-        self._timer = timer
+    def __init__(
+        self,
+        network: "PartitionedNetwork",
+        address: SocketAddress,
+        connect: Callable[[float], Connecting],
+        failed: Callable[[str], None],
+        timeout_ms: float,
+    ) -> None:
+        """Wait; `connect` begins an attempt with the time that is left."""
+        self.address = address
+        self._network = network
+        self._connect = connect
+        self._until_ms = network.clock.mono_ms() + timeout_ms
+        self._begun: Connecting | None = None
+        reason = f"no connection within {timeout_ms:.0f} ms"
+        self._timer = network.clock.at(self._until_ms, lambda: self._fail(failed, reason))
+
+    def go_on(self) -> None:
+        self._stop_waiting()
+        self._begun = self._connect(max(0.0, self._until_ms - self._network.clock.mono_ms()))
 
     def cancel(self) -> None:
+        self._stop_waiting()
+        if self._begun is not None:
+            self._begun.cancel()
+
+    def _fail(self, failed: Callable[[str], None], reason: str) -> None:
+        self._stop_waiting()
+        failed(reason)
+
+    def _stop_waiting(self) -> None:
         self._timer.cancel()
+        self._network.waiting.pop(self, None)
 
 
 class PartitionedNetwork(SocketNetwork):
@@ -92,7 +121,8 @@ class PartitionedNetwork(SocketNetwork):
     def __init__(self, loop: "Loop", addresses: Collection[SocketAddress] = ()) -> None:
         """Begin; `addresses` cannot be reached from the start."""
         super().__init__(loop)
-        self._clock = loop
+        self.clock = loop
+        self.waiting: dict[WaitingAttempt, None] = {}
         self._cut = frozenset(addresses)
         self._peers: dict[PartitionedPeer, None] = {}
 
@@ -104,11 +134,6 @@ class PartitionedNetwork(SocketNetwork):
         failed: Callable[[str], None],
         timeout_ms: float = CONNECT_MS_MAX,
     ) -> Connecting:
-        if (host, port) in self._cut:
-            at_ms = self._clock.mono_ms() + timeout_ms
-            reason = f"no connection within {timeout_ms:.0f} ms"
-            return UnansweredAttempt(self._clock.at(at_ms, lambda: failed(reason)))
-
         def opened_here(peer: Peer) -> Receiver:
             made = PartitionedPeer(peer, self)
             self._peers[made] = None
@@ -116,7 +141,14 @@ class PartitionedNetwork(SocketNetwork):
                 made.cut()
             return opened(made)
 
-        return super().connect(host, port, opened_here, failed, timeout_ms)
+        def connect(left_ms: float) -> Connecting:
+            return SocketNetwork.connect(self, host, port, opened_here, failed, left_ms)
+
+        if (host, port) not in self._cut:
+            return connect(timeout_ms)
+        waiting = WaitingAttempt(self, (host, port), connect, failed, timeout_ms)
+        self.waiting[waiting] = None
+        return waiting
 
     def forget(self, peer: PartitionedPeer) -> None:
         self._peers.pop(peer, None)
@@ -129,6 +161,9 @@ class PartitionedNetwork(SocketNetwork):
                 peer.cut()
             else:
                 peer.mend()
+        for attempt in list(self.waiting):
+            if attempt.address not in self._cut:
+                attempt.go_on()
 
 
 def addresses_to_cut(
