@@ -4,6 +4,7 @@ import pytest
 
 from penstock.controller.image import NO_LEADER
 from penstock.errors import KafkaError
+from penstock.node.cluster_metadata import ClusterMetadata
 from penstock.testing.sim.cluster import COMBINED, SimCluster
 from penstock.wire.messages.k19_create_topics import (
     CreatableTopic,
@@ -221,3 +222,19 @@ def test_a_broker_joins_a_node_that_was_alone() -> None:
     assert create(cluster, 2, "after", partitions=4) == 0
     assert set(leaders(cluster, 1, "before")) == {1}
     assert set(leaders(cluster, 1, "after")) == {1, 2}
+
+
+def test_news_of_the_same_leader_do_not_send_a_request_twice(cluster: SimCluster) -> None:
+    asked = followers(cluster)[0]
+    metadata = cluster.nodes[asked].broker.metadata
+    assert isinstance(metadata, ClusterMetadata)
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    answers: list[object] = []
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    metadata.submit(request, CREATE_TOPICS_VERSION, answers.append)
+    for _ in range(20):
+        cluster.simulation.run_for(1)
+        metadata._notify_leader()
+    cluster.simulation.run_until(lambda: bool(answers))
+    assert isinstance(answers[0], CreateTopicsResponse)
+    assert answers[0].topics[0].error_code == 0

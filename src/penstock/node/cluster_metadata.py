@@ -72,6 +72,10 @@ class ClusterMetadata:
         """Return whether this node leads the quorum; its controller may still replay the log."""
         return self.quorum.active_controller[0] == self._node_id
 
+    @property
+    def leader(self) -> tuple[int, int]:
+        return self.quorum.active_controller
+
     def describe(self) -> QuorumView:
         return self.quorum.describe()
 

@@ -46,6 +46,11 @@ class ControllerAccess(Protocol):
         """Return whether this node leads the quorum."""
         ...
 
+    @property
+    def leader(self) -> tuple[int, int]:
+        """Return the leader of the quorum, or -1, and its epoch."""
+        ...
+
     def submit_here(self, message: Any, version: int, done: Settle, /) -> None: ...
 
 
@@ -64,6 +69,7 @@ class Submission:
         self._key = key
         self._deadline_ms = access.world.clock.mono_ms() + timeout_ms
         self._request: LinkRequest[Any] | None = None  # at the leader of another node
+        self._asked = (-1, -1)  # that leader, and its epoch
         self._retry: Timer | None = None
         self._attempts = 0
         self.is_over = False
@@ -79,6 +85,7 @@ class Submission:
             if attempt == self._attempts and not self.is_over:
                 self._settle(result)
 
+        self._asked = access.leader
         self.was_forwarded = not access.is_leader
         if access.is_leader:
             access.submit_here(self._message, self._version, answered)
@@ -104,6 +111,8 @@ class Submission:
     def leader_changed(self) -> None:
         """Ask the new leader instead of waiting for the former one."""
         if self._request is not None:
+            if self._asked == self._access.leader:
+                return  # a second request could find the change of the first one
             self._request.cancel()
             self._request = None
             self.attempt()
