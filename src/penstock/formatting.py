@@ -31,7 +31,7 @@ from penstock.real.world import RealWorld, SystemEntropy
 from penstock.world import DiskFailed
 
 
-class FormatRefused(Exception):
+class FormatRejected(Exception):
     """The directories are left as they are; the text says why."""
 
 
@@ -53,7 +53,7 @@ def format_directories(
     skip_formatted: bool = False,
     levels: Mapping[str, int] | None = None,
 ) -> Formatted:
-    """Format the directories of a node for a cluster. Raise FormatRefused if one is formatted
+    """Format the directories of a node for a cluster. Raise FormatRejected if one is formatted
     already, unless `skip_formatted`. `standalone` makes this node the only voter;
     `initial_controllers` names several. `levels` are those of features that differ from a new
     cluster."""
@@ -65,12 +65,12 @@ def format_directories(
         for root in dict.fromkeys([config.metadata_log_dir, *config.log_dirs]):
             disk = world.disk(root)
             if not disk.lock(LOCK_FILE):
-                raise FormatRefused(f"A node is using {root}. Stop it first.")
+                raise FormatRejected(f"A node is using {root}. Stop it first.")
             disks.append(disk)
         check_owners(disks, config.node_id, cluster_id)
         formatted = [disk.root for disk in disks if load_meta_properties(disk) is not None]
         if formatted and not skip_formatted:
-            raise FormatRefused(
+            raise FormatRejected(
                 f"Log directory {formatted[0]} is already formatted. Use --ignore-formatted to "
                 "ignore this directory and format the others."
             )
@@ -84,7 +84,7 @@ def format_directories(
         made = tuple(disk.root for disk in disks if disk.root not in formatted)
         return Formatted(made, disks[0].root, tuple(each.node_id for each in voters))
     except (StorageError, DiskFailed) as problem:
-        raise FormatRefused(str(problem)) from problem
+        raise FormatRejected(str(problem)) from problem
     finally:
         for disk in disks:
             disk.unlock()
@@ -114,7 +114,7 @@ def _first_voters(
         initial_controllers, names[0] if names else endpoint.listener
     )
     if not config.is_controller and any(each.node_id == config.node_id for each in voters):
-        raise FormatRefused(
+        raise FormatRejected(
             f"--initial-controllers names node {config.node_id}, whose process.roles has no "
             "controller. Add the role, or leave the node out."
         )

@@ -210,12 +210,6 @@ def test_a_node_that_is_not_there_is_named_in_the_error() -> None:
         cluster.kill(2)
 
 
-@pytest.mark.parametrize("brokers", [0, 2, 3])
-def test_several_brokers_are_refused_with_the_reason(brokers: int) -> None:
-    with pytest.raises(NotPossible, match=f"brokers={brokers}: .* do not replicate yet"):
-        Cluster(brokers=brokers)
-
-
 def test_a_directory_in_memory_is_refused() -> None:
     with pytest.raises(ValueError, match="say one of them"):
         Cluster(data="somewhere", memory=True)

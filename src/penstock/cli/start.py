@@ -66,6 +66,27 @@ class RunningNode(Protocol):
         ...
 
 
+NodesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--nodes",
+        min=2,
+        max=NODES_MAX,
+        metavar="N",
+        help="So many nodes, each a process and a directory in --data, until Ctrl-C.",
+    ),
+]
+ClusterIdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster-id",
+        envvar="CLUSTER_ID",
+        metavar="ID",
+        help="The cluster this node must belong to; an empty directory gets this id.",
+    ),
+]
+
+
 @with_format
 def start(
     context: typer.Context,
@@ -87,25 +108,8 @@ def start(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Where the data is: log.dirs in short."),
     ] = None,
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            "--nodes",
-            min=2,
-            max=NODES_MAX,
-            metavar="N",
-            help="So many nodes, each a process and a directory in --data, until Ctrl-C.",
-        ),
-    ] = None,
-    cluster_id: Annotated[
-        str | None,
-        typer.Option(
-            "--cluster-id",
-            envvar="CLUSTER_ID",
-            metavar="ID",
-            help="The cluster this node must belong to; an empty directory gets this id.",
-        ),
-    ] = None,
+    nodes: NodesOption = None,
+    cluster_id: ClusterIdOption = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether a node could start with this.")
     ] = False,

@@ -15,7 +15,7 @@ from penstock.real.file import RealFile
 from penstock.real.loop import READABLE, WRITABLE, Loop
 from penstock.real.outbound import CONNECT_MS_MAX, NAME_THREADS_MAX, Outbound
 from penstock.real.workers import Pool
-from penstock.world import Buffer, DiskFailed, FileRange, Part, Peer, Receiver, Tuning
+from penstock.world import Buffer, Connecting, DiskFailed, FileRange, Part, Peer, Receiver, Tuning
 
 TURN_BUFFER_BYTES = 4 * 1024 * 1024
 RECEIVE_BYTES_MAX = 256 * 1024  # per connection and turn, so that none starves the others
@@ -378,7 +378,7 @@ class SocketNetwork:
         opened: Callable[[Peer], Receiver],
         failed: Callable[[str], None],
         timeout_ms: float = CONNECT_MS_MAX,
-    ) -> Outbound:
+    ) -> Connecting:
         def connected(sock: socket.socket) -> None:
             peer = SocketPeer(self._loop, sock, (host, port), self._buffer)
             peer.attach(opened(peer))

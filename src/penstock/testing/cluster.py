@@ -91,7 +91,7 @@ class Cluster:
     # -- start and stop
 
     def start(self, node: int | None = None) -> Self:
-        """Start the nodes that do not run, or one of them, on their data; return when they serve."""
+        """Start all nodes that do not run, or one, on their data; return when they serve."""
         fresh = not self._nodes
         try:
             if fresh:
@@ -210,7 +210,7 @@ class Cluster:
         for each in self._nodes.values():
             each.check()
         if not self._counts.several:
-            return {number: self.addresses["PLAINTEXT"] for number in self._nodes}
+            return dict.fromkeys(self._nodes, self.addresses["PLAINTEXT"])
         assert self._nodes, "this cluster was not started"
         return {
             number: (each.client.host, each.client.port)
@@ -334,7 +334,7 @@ class Cluster:
 
         The API is given by its name, its number or its request class. `answer` is one action for
         all requests, or a function from the request to an action (None is Pass). The function runs
-        on the node's loop: it must not wait, nor call this cluster. The interception ends with its
+        on the node's loop and must not wait, nor call this cluster. The interception ends with its
         `with`, by `end()`, or after `times` requests that did not pass; it survives a restart of
         the node.
         """

@@ -45,14 +45,14 @@ class ClusterFiles:
     def scratch(self) -> str:
         """Return a directory of this cluster, which `remove` takes away."""
         if self._temporary is None:
-            place = MEMORY_DIRECTORY if self._memory and self._processes else None
-            if place is not None and not os.access(place, os.W_OK):
+            parent = MEMORY_DIRECTORY if self._memory and self._processes else None
+            if parent is not None and not os.access(parent, os.W_OK):
                 raise NotPossible(
-                    f"memory=True with processes=True needs {place}, a directory in memory"
+                    f"memory=True with processes=True needs {parent}, a directory in memory"
                 )
             from penstock.testing.scratch import Scratch
 
-            self._temporary = Scratch(place)
+            self._temporary = Scratch(parent)
             atexit.register(self.remove)
         return str(self._temporary.path)
 

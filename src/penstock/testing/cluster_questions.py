@@ -15,7 +15,7 @@ NO_NODE = -1
 
 R = TypeVar("R")
 
-Address = tuple[str, int]
+HostAndPort = tuple[str, int]
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float) -> None:
@@ -23,11 +23,11 @@ def wait_until(condition: Callable[[], object], timeout_s: float) -> None:
     until_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= until_s:
-            raise TimeoutError(f"it did not become true within {timeout_s:g} seconds")
+            raise TimeoutError(f"the condition did not become true within {timeout_s:g} seconds")
         time.sleep(LOOK_AGAIN_SECONDS)
 
 
-def controller_of(addresses: Iterable[Address]) -> int | None:
+def controller_of(addresses: Iterable[HostAndPort]) -> int | None:
     """Return the leader of the metadata quorum, by the first node that knows one."""
     topic = k55.RequestTopicData(
         topic_name=CLUSTER_METADATA_TOPIC,
@@ -44,7 +44,7 @@ def controller_of(addresses: Iterable[Address]) -> int | None:
     return None
 
 
-def partition_leader(addresses: Iterable[Address], topic: str, partition: int) -> int | None:
+def partition_leader(addresses: Iterable[HostAndPort], topic: str, partition: int) -> int | None:
     """Return the leader of a partition, by the first node that answers; None without one."""
     request = k03.MetadataRequest(
         topics=[k03.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
@@ -59,7 +59,7 @@ def partition_leader(addresses: Iterable[Address], topic: str, partition: int) -
     return None
 
 
-def _ask(address: Address, request: object, expect: type[R]) -> R | None:
+def _ask(address: HostAndPort, request: object, expect: type[R]) -> R | None:
     try:
         with Connection(*address, timeout_ms=ANSWER_MS_MAX) as connection:
             return connection.request(request, expect)

@@ -18,6 +18,7 @@ from penstock.parent_process import end_with_parent
 if TYPE_CHECKING:
     from penstock.node import StartedNode
 
+
 def _announcement(running: "StartedNode") -> dict[str, Any]:
     said = {each.name: each for each in running.config.advertised_listeners}
     reached = [(each, said.get(each.name, each)) for each in running.listeners]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.real.loop import Loop
 
-SocketAddress = tuple[str, int]
+NodeAddress = tuple[str, int]
 
 
 class PartitionedPeer:
@@ -77,13 +77,13 @@ class PartitionedPeer:
 
 
 class WaitingAttempt:
-    """An attempt to connect through a partition: it goes on when the network heals, and fails when
-    its time is over."""
+    """An attempt to connect through a partition. `go_on` follows when the network heals; a failure
+    when its time is over."""
 
     def __init__(
         self,
         network: "PartitionedNetwork",
-        address: SocketAddress,
+        address: NodeAddress,
         connect: Callable[[float], Connecting],
         failed: Callable[[str], None],
         timeout_ms: float,
@@ -118,7 +118,7 @@ class WaitingAttempt:
 class PartitionedNetwork(SocketNetwork):
     """Sockets. `cut` tells to which addresses no byte gets."""
 
-    def __init__(self, loop: "Loop", addresses: Collection[SocketAddress] = ()) -> None:
+    def __init__(self, loop: "Loop", addresses: Collection[NodeAddress] = ()) -> None:
         """Begin; `addresses` cannot be reached from the start."""
         super().__init__(loop)
         self.clock = loop
@@ -153,7 +153,7 @@ class PartitionedNetwork(SocketNetwork):
     def forget(self, peer: PartitionedPeer) -> None:
         self._peers.pop(peer, None)
 
-    def cut(self, addresses: Collection[SocketAddress]) -> None:
+    def cut(self, addresses: Collection[NodeAddress]) -> None:
         """Cut connections to these addresses, and mend all others. Runs on the loop."""
         self._cut = frozenset(addresses)
         for peer in list(self._peers):
@@ -168,7 +168,7 @@ class PartitionedNetwork(SocketNetwork):
 
 def addresses_to_cut(
     members: Mapping[int, LocalNode], sides: Collection[Collection[int]]
-) -> dict[int, frozenset[SocketAddress]]:
+) -> dict[int, frozenset[NodeAddress]]:
     """Return the addresses of other nodes that each node cannot reach. Raise ValueError for a node
     that does not exist or is on two sides."""
     numbers = [number for side in sides for number in side]

@@ -17,8 +17,8 @@ import pytest
 from penstock.testing.topic_names import BOOTSTRAP_VARIABLE, TopicNames
 
 if TYPE_CHECKING:
-    from penstock.testing.node_settings import SettingValue
     from penstock.testing.external_cluster import ClusterLike
+    from penstock.testing.node_settings import SettingValue
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -63,7 +63,7 @@ class ProcessRun:
         self.process: subprocess.Popen[bytes] | None = None
         self.announced: dict[str, Any] | None = None
         self.failure: BaseException | None = None
-        self.stopping = False  # it was told to end
+        self.stopping = False  # a call of this process ends it
         self._thread = threading.Thread(target=self._live, name="penstock-process", daemon=True)
 
     def begin(self) -> None:

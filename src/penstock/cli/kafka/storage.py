@@ -170,7 +170,7 @@ def _format(parsed: argparse.Namespace) -> None:
             skip_formatted=parsed.ignore_formatted,
             levels={name: levels[name] for name in CHOSEN if name in levels},
         )
-    except formatting.FormatRefused as rejected:
+    except formatting.FormatRejected as rejected:
         raise CommandRejected(str(rejected)) from None
     if not done.directories:
         print("All of the log directories are already formatted.")

@@ -191,7 +191,7 @@ def _format(node_id: int, text: str, plan: Mapping[str, str]) -> None:
         formatting.format_directories(
             config, plan[CLUSTER_ID_KEY], initial_controllers=controllers, skip_formatted=True
         )
-    except formatting.FormatRefused as rejected:
+    except formatting.FormatRejected as rejected:
         raise CommandFailed(f"node {node_id} cannot be formatted: {rejected}") from None
 
 
@@ -209,10 +209,10 @@ def _check_count(data: Path, there: int, wanted: int) -> None:
 
 def _check_directory(data: Path, node: ClusterNodeFile) -> None:
     """Raise CommandFailed if a file names another data directory than the one beside it."""
-    told = _read(Path(node.path)).get("log.dirs", "")
-    if told != _directory(data, node.node_id):
+    named = _read(Path(node.path)).get("log.dirs", "")
+    if named != _directory(data, node.node_id):
         raise CommandFailed(
-            f"{node.path} names log.dirs={told}, and the node's directory is "
+            f"{node.path} names log.dirs={named}, and the node's directory is "
             f"{_directory(data, node.node_id)}. If it was moved, correct the line"
         )
 

@@ -1,4 +1,4 @@
-"""`penstock start --nodes N --data DIR`: checks the options, starts the nodes, prints what happens."""
+"""`penstock start --nodes N`: checks the options, starts the nodes, prints their events."""
 
 import os
 import shlex
@@ -68,9 +68,7 @@ def start_nodes(
     common += ["--cluster-id", cluster_id] if cluster_id else []
     reports = PrintedReports(form, nodes, common)
     commands = [
-        NodeCommand(
-            each.node_id, ["start", "--config", each.path, "--format", "json", *common]
-        )
+        NodeCommand(each.node_id, ["start", "--config", each.path, "--format", "json", *common])
         for each in nodes
     ]
     code = Supervisor(commands, reports).run()

@@ -184,5 +184,3 @@ class Supervisor:
             self._reports.node_ended(node.end)
         if not self._has_started and not self._is_stopping:
             self._stop()  # a cluster starts as a whole
-
-
