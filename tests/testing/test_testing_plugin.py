@@ -111,6 +111,26 @@ def test_workers_have_clusters_and_topics_of_their_own(tmp_path: Path) -> None:
     assert len(set(run.topics)) == 8
 
 
+def test_the_cluster_may_have_several_nodes(tmp_path: Path) -> None:
+    run = Run(tmp_path, "--penstock-brokers", "3").passed(4)
+    (address,) = run.addresses
+    assert len(address.split(",")) == 3
+
+
+def test_a_fixture_may_give_the_number_of_nodes(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n@pytest.fixture(scope='session')\ndef penstock_brokers(): return 2\n"
+    )
+    (address,) = Run(tmp_path).passed(4).addresses
+    assert len(address.split(",")) == 2
+
+
+def test_several_nodes_cannot_be_shared(tmp_path: Path) -> None:
+    run = Run(tmp_path, "--penstock-brokers", "3", "--penstock-reuse")
+    assert run.ended.returncode != 0
+    assert "--penstock-reuse shares one node" in run.ended.stdout
+
+
 def test_an_outside_cluster_is_used_and_left_as_it_was(tmp_path: Path, outside: Cluster) -> None:
     run = Run(tmp_path, "-v", "--penstock-bootstrap", outside.bootstrap).passed(4)
     assert run.addresses == {outside.bootstrap}

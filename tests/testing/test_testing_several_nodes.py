@@ -291,3 +291,8 @@ def test_a_consumer_reads_from_all_nodes(cluster: Cluster) -> None:
     consumer.assign([TopicPartition(topic, each, 0) for each in range(3)])
     assert len(read(consumer, 3)) == 3
     consumer.close()
+
+
+def test_the_guide_names_the_short_timeouts() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+    assert "".join(f"{key}={text}\n" for key, text in SHORT_TIMEOUTS.items()) in guide

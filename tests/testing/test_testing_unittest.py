@@ -31,6 +31,12 @@ class Plain(ClusterTestCase):
         with Admin(bootstrap=self.cluster.bootstrap) as admin:
             assert len(admin.describe_topics([topic])[topic].partitions) == 2
 
+class Several(ClusterTestCase):
+    cluster_brokers = 2
+
+    def test_four(self):
+        assert len(self.cluster.bootstrap.split(",")) == 2
+
 class Awaited(ClusterTestCase, unittest.IsolatedAsyncioTestCase):
     async def test_three(self):
         self.check(await asyncio.to_thread(self.new_topic))

@@ -33,7 +33,7 @@ GLOSSARY_WORDS_LEFT = {
     ".": 2,
     "broker": 132,
     "bulk": 7,
-    "cli": 105,
+    "cli": 104,
     "client": 285,
     "config": 7,
     "log": 45,

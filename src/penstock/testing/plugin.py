@@ -2,7 +2,7 @@
 cluster.
 
 `penstock_cluster` is one for the whole run, or one per worker under pytest-xdist: a node in memory
-in this process. With --penstock-reuse it is a node in a separate process, shared by runs and
+in this process, or several with --penstock-brokers. With --penstock-reuse it is a node in a separate process, shared by runs and
 workers; with --penstock-bootstrap it is a running cluster. Topic names are unique among tests,
 workers and runs; topics outside of this process are deleted after their test.
 """
@@ -34,6 +34,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="share one node between workers, and with runs that follow within ten minutes",
     )
+    group.addoption(
+        "--penstock-brokers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="start so many nodes (or let the fixture penstock_brokers return the number)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,8 +63,17 @@ def penstock_settings() -> "Mapping[str, SettingValue]":
 
 
 @pytest.fixture(scope="session")
+def penstock_brokers(pytestconfig: pytest.Config) -> int:
+    """Return the number of nodes of `penstock_cluster`, to be overridden in a conftest.py."""
+    count: int = pytestconfig.getoption("--penstock-brokers")
+    return count
+
+
+@pytest.fixture(scope="session")
 def penstock_cluster(
-    pytestconfig: pytest.Config, penstock_settings: "Mapping[str, SettingValue]"
+    pytestconfig: pytest.Config,
+    penstock_settings: "Mapping[str, SettingValue]",
+    penstock_brokers: int,
 ) -> Iterator["ClusterLike"]:
     """Yield one cluster, shared by the tests of a run; topics separate them."""
     bootstrap = pytestconfig.getoption("--penstock-bootstrap")
@@ -66,11 +82,15 @@ def penstock_cluster(
 
         if penstock_settings:
             warnings.warn("penstock_settings have no effect on an outside cluster", stacklevel=1)
+        if penstock_brokers != 1:
+            warnings.warn("penstock_brokers has no effect on an outside cluster", stacklevel=1)
         yield OutsideCluster(bootstrap)
     elif pytestconfig.getoption("--penstock-reuse"):
         from penstock.testing.external_cluster import OutsideCluster
         from penstock.testing.shared_node import SharedNode
 
+        if penstock_brokers != 1:
+            raise pytest.UsageError("--penstock-reuse shares one node: leave out the brokers")
         node = SharedNode(penstock_settings)
         try:
             yield OutsideCluster(node.bootstrap)
@@ -79,7 +99,7 @@ def penstock_cluster(
     else:
         from penstock.testing.cluster import Cluster
 
-        with Cluster(penstock_settings) as cluster:
+        with Cluster(penstock_settings, brokers=penstock_brokers) as cluster:
             yield cluster
 
 

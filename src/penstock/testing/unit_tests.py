@@ -26,6 +26,7 @@ class ClusterTestCase(unittest.TestCase):
     """A cluster for the tests of a class, or the one that PENSTOCK_TEST_BOOTSTRAP names."""
 
     cluster_settings: ClassVar["Mapping[str, SettingValue]"] = {}
+    cluster_brokers: ClassVar[int] = 1
     cluster: ClassVar[ClusterLike]
     _topic_names: ClassVar[TopicNames]
 
@@ -37,7 +38,7 @@ class ClusterTestCase(unittest.TestCase):
         if outside:
             cls.cluster = OutsideCluster(outside)
             return
-        cluster = Cluster(cls.cluster_settings).start()
+        cluster = Cluster(cls.cluster_settings, brokers=cls.cluster_brokers).start()
         cls.addClassCleanup(cluster.close)
         cls.cluster = cluster
 
