@@ -223,11 +223,12 @@ class Cluster:
         """Return the ids of the nodes, once they have been started."""
         return tuple(self._nodes)
 
-    def controller(self) -> int | None:
-        """Return the id of the active controller; None while an election is under way."""
-        from penstock.testing.cluster_questions import controller_of
+    def controller(self) -> int:
+        """Return the id of the active controller; wait for the end of an election. A controller
+        that was killed is known as such until the others elect another one."""
+        from penstock.testing.cluster_questions import wait_for_controller
 
-        return controller_of(self._answering())
+        return wait_for_controller(self._answering(), WAIT_SECONDS_DEFAULT)
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
         """Return the id of a partition's leader; None without one. A leader that was killed is

@@ -1,7 +1,7 @@
 """Questions of a cluster for tests to one of its nodes: which node leads."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from penstock.client.transport.connection import CannotReach, Connection
@@ -25,6 +25,20 @@ def wait_until(condition: Callable[[], object], timeout_s: float) -> None:
         if time.monotonic() >= until_s:
             raise TimeoutError(f"the condition did not become true within {timeout_s:g} seconds")
         time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def wait_for_controller(addresses: Sequence[HostAndPort], timeout_s: float) -> int:
+    """Return the leader of the metadata quorum; raise TimeoutError if none is elected in time."""
+    found: list[int] = []
+
+    def is_known() -> bool:
+        leader = controller_of(addresses)
+        if leader is not None:
+            found.append(leader)
+        return leader is not None
+
+    wait_until(is_known, timeout_s)
+    return found[0]
 
 
 def controller_of(addresses: Iterable[HostAndPort]) -> int | None:

@@ -2,9 +2,10 @@
 cluster.
 
 `penstock_cluster` is one for the whole run, or one per worker under pytest-xdist: a node in memory
-in this process, or several with --penstock-brokers. With --penstock-reuse it is a node in a separate process, shared by runs and
-workers; with --penstock-bootstrap it is a running cluster. Topic names are unique among tests,
-workers and runs; topics outside of this process are deleted after their test.
+in this process, or several with --penstock-brokers. With --penstock-reuse it is a node in a
+separate process, shared by runs and workers; with --penstock-bootstrap it is a running cluster.
+Topic names are unique among tests, workers and runs; topics outside of this process are deleted
+after their test.
 """
 
 import os

@@ -6,6 +6,16 @@ from penstock.broker.metrics.row import Row, labelled, row
 from penstock.broker.metrics.snapshot import MetricsSnapshot
 from penstock.observe.metric import Number, Sample
 
+# The values of Kafka's current-state.
+QUORUM_STATES = (
+    "leader",
+    "candidate",
+    "prospective",
+    "follower",
+    "unattached",
+    "observer",
+    "resigned",
+)
 CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 
 
@@ -28,8 +38,12 @@ def _kinds(seen: MetricsSnapshot) -> Iterable[Sample]:
 
 
 def _is_active(seen: MetricsSnapshot) -> int:
-    broker = seen.broker
-    return int(broker.metadata.describe().leader_id == broker.node_id)
+    return int(seen.broker.metadata.is_active)
+
+
+def _quorum_state(seen: MetricsSnapshot) -> Iterable[Sample]:
+    state = seen.broker.metadata.describe().state
+    return [((each,), int(each == state)) for each in QUORUM_STATES]
 
 
 ROWS: tuple[Row, ...] = (
@@ -85,6 +99,12 @@ ROWS: tuple[Row, ...] = (
         "current_leader",
         "The node that leads the metadata quorum; -1 if this node knows of none.",
         lambda seen: seen.broker.metadata.describe().leader_id,
+    ),
+    labelled(
+        "kafka_server_raft_metrics_current_state",
+        "1 for the state of this node in the metadata quorum, 0 for the others.",
+        _quorum_state,
+        "state",
     ),
     _raft(
         "current_epoch",

@@ -11,6 +11,7 @@ from penstock.observe.times import Distribution
 from penstock.release import VERSION
 from penstock.world import LATE_BOUNDS_MS, ProcessStats
 
+LATE_TURN_MS = 100.0  # a bound of the buckets
 STARTING, RUNNING, STOPPING = 1, 3, 6  # Kafka's numbers of a broker's states
 
 
@@ -130,6 +131,12 @@ ROWS: tuple[Row, ...] = (
         "node_id",
     ),
     _process("penstock_turns_total", "Turns of the loop.", lambda it: it.turns),
+    _process(
+        "penstock_turns_late_total",
+        "Turns of the loop in which something began over 100 ms late. Heartbeats and elections wait "
+        "meanwhile. Should be rare.",
+        lambda it: sum(it.late_counts[LATE_BOUNDS_MS.index(LATE_TURN_MS) + 1 :]),
+    ),
     Metric(
         "penstock_loop_late_seconds",
         MetricKind.HISTOGRAM,

@@ -97,11 +97,14 @@ def readiness(broker: "Broker | None") -> list[Check]:
     working = [each for each in broker.replicas.directories if not each.failed]
     total = len(broker.replicas.directories)
     directories = "" if working else f"none of {total} log directories works"
-    leads = broker.metadata.describe().leader_id == broker.node_id
-    metadata = "" if leads else "the metadata log has no leader"
+    metadata = "" if broker.metadata.describe().leader_id >= 0 else "no controller is known"
+    registered = broker.image.brokers.get(broker.node_id)
+    is_fenced = registered is not None and registered.fenced
+    fenced = "the controller has fenced this broker" if is_fenced else ""
     return [
         Check("started", started),
         Check("not_stopping", stopping),
         Check("metadata", metadata),
+        Check("not_fenced", fenced),
         Check("directories", directories),
     ]

@@ -1,0 +1,72 @@
+"""The metrics of three nodes: which one leads, and what a loss shows on the others."""
+
+import json
+from collections.abc import Iterator
+from urllib.request import urlopen
+
+import pytest
+from metrics_asking import Page
+
+from penstock.broker.metrics.rows_cluster import QUORUM_STATES
+from penstock.testing import Cluster
+
+CONTROLLER = "kafka_controller_kafkacontroller_"
+RAFT = "kafka_server_raft_metrics_"
+ANSWER_SECONDS_MAX = 10.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster({"metrics.listener": "127.0.0.1:0"}, brokers=3) as running:
+        yield running
+
+
+def page_of(cluster: Cluster, node: int) -> Page:
+    with urlopen(cluster.metrics_url_of(node), timeout=ANSWER_SECONDS_MAX) as answer:
+        return Page(answer.read().decode())
+
+
+def state_of(page: Page) -> str:
+    (found,) = [x for x in QUORUM_STATES if page(f"{RAFT}current_state", state=x) == 1]
+    return found
+
+
+def test_one_node_is_the_active_controller(cluster: Cluster) -> None:
+    pages = {node: page_of(cluster, node) for node in cluster.nodes}
+    active = [node for node, page in pages.items() if page(f"{CONTROLLER}activecontrollercount")]
+    assert active == [cluster.controller()]
+    assert sorted(state_of(page) for page in pages.values()) == ["follower", "follower", "leader"]
+
+
+def test_all_nodes_agree_on_the_leader_and_its_epoch(cluster: Cluster) -> None:
+    pages = [page_of(cluster, node) for node in cluster.nodes]
+    for name in ("current_leader", "current_epoch"):
+        assert len({page(f"{RAFT}{name}") for page in pages}) == 1
+
+
+def test_a_killed_broker_is_fenced_and_its_partitions_are_offline(cluster: Cluster) -> None:
+    cluster.create_topic("t", 6)
+    gone, kept = 3, 1
+    cluster.kill(gone)
+    cluster.wait_until(lambda: page_of(cluster, kept)(f"{CONTROLLER}fencedbrokercount") == 1)
+    page = page_of(cluster, kept)
+    assert page(f"{CONTROLLER}activebrokercount") == 2
+    assert page(f"{CONTROLLER}offlinepartitionscount") == 2
+
+
+def ready(cluster: Cluster, node: int) -> dict[str, object]:
+    url = cluster.metrics_url_of(node).replace("/metrics", "/health/ready")
+    with urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:
+        found: dict[str, object] = json.loads(answer.read())
+    return found
+
+
+def test_each_node_is_ready_whichever_leads(cluster: Cluster) -> None:
+    assert [ready(cluster, node)["ready"] for node in cluster.nodes] == [True] * 3
+
+
+def test_late_turns_are_counted(cluster: Cluster) -> None:
+    cluster.pause(1)
+    cluster.wait_until(lambda: cluster.controller() != 1)
+    cluster.resume(1)
+    cluster.wait_until(lambda: page_of(cluster, 1)("penstock_turns_late_total") > 0)
