@@ -113,9 +113,9 @@ def test_the_controller_is_told_beside_the_number_of_a_broker() -> None:
     assert [(row["broker"], row["controller"]) for row in frame.brokers] == [(1, False), (2, True)]
     heading, one, two = lines_of(frame, rows=5)[2:5]
     assert "CONTROLLER" in heading
-    assert (one.split()[:4], two.split()[:4]) == (
-        ["1", "one:9092", "-", "no"],
-        ["2", "two:9092", "r", "yes"],
+    assert (one.split()[:5], two.split()[:5]) == (
+        ["1", "one:9092", "-", "no", "no"],
+        ["2", "two:9092", "r", "no", "yes"],
     )
 
 

@@ -6,8 +6,9 @@ import typer
 
 from penstock.cli.arguments.number_limits import INT32_MAX
 from penstock.cli.arguments.shared_options import on_cluster
-from penstock.cli.cluster import broker_row
+from penstock.cli.cluster import BROKER_COLUMNS, broker_row
 from penstock.cli.connection.access import access_of, connect
+from penstock.cli.connection.known_cluster import describe_nodes
 from penstock.cli.log.dirs import size_cells
 from penstock.cli.terminal.output import (
     CommandFailed,
@@ -21,15 +22,14 @@ from penstock.cli.terminal.output import (
     print_value,
     report,
 )
-from penstock.errors import KafkaError
+from penstock.errors import BrokerNotAvailable, KafkaError
 
 if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
-    from penstock.client.values import ClusterDescription
+    from penstock.client.admin.cluster_values import LogDir
 
 app = typer.Typer(help="The brokers of the cluster.", no_args_is_help=True)
 
-COLUMNS = ("broker", "host", "port", "rack", "fenced", "controller", "leads", "replicas")
 BrokerId = Annotated[int, typer.Argument(metavar="ID", max=INT32_MAX)]
 
 
@@ -39,21 +39,19 @@ def list_brokers(
     context: typer.Context,
     *,
     fenced: Annotated[
-        bool, typer.Option("--fenced", help="Also those that are registered and not alive.")
+        bool, typer.Option("--fenced", help="Only those that are registered and not alive.")
     ] = False,
 ) -> None:
     """List brokers: where they are, and what they lead."""
     with connect(access_of(context)) as admin:
-        rows = _rows(admin, admin.describe_cluster(include_fenced=fenced))
-    print_rows(format_of(context), COLUMNS, rows)
+        rows = _rows(admin)
+    print_rows(format_of(context), BROKER_COLUMNS, [x for x in rows if x["fenced"] or not fenced])
 
 
-def _rows(admin: "Admin", cluster: "ClusterDescription") -> list[Row]:
+def _rows(admin: "Admin") -> list[Row]:
+    cluster = describe_nodes(admin)
     partitions = [each for topic in admin.list_topics() for each in topic.partitions]
-    return [
-        {**broker_row(each, cluster.controller_id, partitions), "fenced": each.fenced}
-        for each in cluster.brokers
-    ]
+    return [broker_row(each, cluster.controller_id, partitions) for each in cluster.brokers]
 
 
 @app.command()
@@ -61,11 +59,15 @@ def _rows(admin: "Admin", cluster: "ClusterDescription") -> list[Row]:
 def describe(context: typer.Context, broker: BrokerId) -> None:
     """Describe a broker: where it is, what it leads, its directories."""
     with connect(access_of(context)) as admin:
-        rows = {row["broker"]: row for row in _rows(admin, admin.describe_cluster())}
+        rows = {row["broker"]: row for row in _rows(admin)}
         if broker not in rows:
             known = ", ".join(map(str, rows))
             raise CommandFailed(f"there is no broker {broker}; there is {known}")
-        found = admin.log_dirs.describe([broker])[broker]
+        found: dict[str, LogDir | KafkaError] | KafkaError
+        if rows[broker]["fenced"]:
+            found = BrokerNotAvailable("It is fenced: its directories are not known.")
+        else:
+            found = admin.log_dirs.describe([broker])[broker]
     directories: list[Row] = []
     failed: dict[str, KafkaError] = {}
     if isinstance(found, KafkaError):
@@ -88,7 +90,7 @@ def describe(context: typer.Context, broker: BrokerId) -> None:
     if form is not Format.TABLE:
         print_value(form, {**rows[broker], "directories": [*directories]})
     else:
-        print_rows(Format.TABLE, COLUMNS, [rows[broker]])
+        print_rows(Format.TABLE, BROKER_COLUMNS, [rows[broker]])
         print()
         cells = [size_cells(each) for each in directories]
         print_rows(Format.TABLE, ("path", "replicas", "size", "free"), cells)

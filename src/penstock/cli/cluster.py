@@ -7,6 +7,7 @@ import typer
 from penstock.cli.arguments.partitions import TopicsOption, chosen_partitions, parse_topics
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import access_of, connect
+from penstock.cli.connection.known_cluster import NO_CONTROLLER, describe_nodes
 from penstock.cli.terminal.output import (
     Format,
     Json,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
 
-BROKER_COLUMNS = ("broker", "host", "port", "rack", "controller", "leads", "replicas")
+BROKER_COLUMNS = ("broker", "host", "port", "rack", "fenced", "controller", "leads", "replicas")
 
 
 @app.command()
@@ -35,7 +36,7 @@ BROKER_COLUMNS = ("broker", "host", "port", "rack", "controller", "leads", "repl
 def describe(context: typer.Context) -> None:
     """Describe the cluster: its id, its brokers, and whether its partitions are well."""
     with connect(access_of(context)) as admin:
-        cluster = admin.describe_cluster()
+        cluster = describe_nodes(admin)
         topics = admin.list_topics()
     partitions = [each for topic in topics for each in topic.partitions]
     health = health_of(topics)
@@ -44,7 +45,7 @@ def describe(context: typer.Context) -> None:
     if form is not Format.TABLE:
         shown: Row = {
             "cluster_id": cluster.cluster_id,
-            "controller": cluster.controller_id,
+            "controller": _known(cluster.controller_id),
             "topics": len(topics),
             "partitions": len(partitions),
             **health,
@@ -56,12 +57,20 @@ def describe(context: typer.Context) -> None:
         f"cluster {cluster.cluster_id}, {counted(len(cluster.brokers), 'broker')}, "
         f"{counted(len(topics), 'topic')}, {counted(len(partitions), 'partition')}"
     )
+    if _known(cluster.controller_id) is None:
+        print("no active controller is known: most of the controllers must run")
+    else:
+        print(f"node {cluster.controller_id} is the active controller")
     for name, places in health.items():
         if isinstance(places, list) and places:
             print(f"{name.replace('_', ' ')}: {', '.join(map(str, places))}")
     if not any(health.values()):
         print("all partitions have a leader, and all replicas are in sync")
     print_rows(Format.TABLE, BROKER_COLUMNS, brokers)
+
+
+def _known(controller_id: int) -> int | None:
+    return None if controller_id == NO_CONTROLLER else controller_id
 
 
 def health_of(topics: "Sequence[TopicDescription]") -> Row:
@@ -85,7 +94,8 @@ def broker_row(
         "host": broker.host,
         "port": broker.port,
         "rack": broker.rack,
-        "controller": broker.node_id == controller_id,
+        "fenced": broker.fenced,
+        "controller": None if _known(controller_id) is None else broker.node_id == controller_id,
         "leads": sum(each.leader == broker.node_id for each in partitions),
         "replicas": sum(broker.node_id in each.replicas for each in partitions),
     }

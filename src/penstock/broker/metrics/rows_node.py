@@ -133,8 +133,8 @@ ROWS: tuple[Row, ...] = (
     _process("penstock_turns_total", "Turns of the loop.", lambda it: it.turns),
     _process(
         "penstock_turns_late_total",
-        "Turns of the loop in which something began over 100 ms late. Heartbeats and elections wait "
-        "meanwhile. Should be rare.",
+        "Turns of the loop in which something began over 100 ms late. Heartbeats and elections "
+        "wait meanwhile. Should be rare.",
         lambda it: sum(it.late_counts[LATE_BOUNDS_MS.index(LATE_TURN_MS) + 1 :]),
     ),
     Metric(

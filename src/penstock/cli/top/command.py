@@ -12,6 +12,7 @@ import typer
 
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import access_of, connect
+from penstock.cli.connection.known_cluster import describe_nodes
 from penstock.cli.terminal.output import (
     Format,
     coloured,
@@ -104,12 +105,16 @@ def _print(frame: TopFrame, form: Format, rows: int, many: bool) -> None:
 
 
 def take_snapshot(admin: "Admin", internal: bool) -> ClusterSnapshot:
-    cluster = admin.describe_cluster()
+    cluster = describe_nodes(admin)
     topics = [each for each in admin.list_topics() if internal or not each.internal]
     partitions = [
-        TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions
+        TopicPartition(topic.name, each.partition)
+        for topic in topics
+        for each in topic.partitions
+        if each.leader >= 0
     ]
-    starts, ends = _found(admin, partitions, At.BEGINNING), _found(admin, partitions, At.END)
+    ends = _found(admin, partitions, At.END)
+    starts = _found(admin, list(ends), At.BEGINNING)
     at_s = time.monotonic()
     groups, left_out = _groups(admin)
     return ClusterSnapshot(

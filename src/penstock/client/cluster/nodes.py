@@ -86,12 +86,17 @@ class Nodes:
         return self._connect((broker.host, broker.port))
 
     def controller(self) -> Connection:
-        """Return the node that takes changes of the cluster; with KRaft, any broker forwards
-        them."""
+        """Return the node that takes changes of the cluster. With KRaft any broker forwards them,
+        so another one stands in for a node that is away."""
         if self._controller_id not in self._brokers:
             self.refresh()
         if self._controller_id in self._brokers:
-            return self.node(self._controller_id)
+            try:
+                return self.node(self._controller_id)
+            except NotAuthenticated:
+                raise
+            except CannotReach:
+                return self.any()
         return self.any()
 
     def refresh(self) -> MetadataResponse:
@@ -100,7 +105,13 @@ class Nodes:
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
         """Ask any node, and remember the brokers of its response."""
-        answer = self.any().request(request, MetadataResponse)
+        try:
+            answer = self.any().request(request, MetadataResponse)
+        except NotAuthenticated:
+            raise
+        except CannotReach:
+            # The node has ended since its connection was opened; `any` opens another one.
+            answer = self.any().request(request, MetadataResponse)
         self._brokers = {
             each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
             for each in answer.brokers

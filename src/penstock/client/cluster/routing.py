@@ -14,7 +14,7 @@ from penstock.client.cluster.limits import CallLimit
 from penstock.client.cluster.nodes import Nodes
 from penstock.client.cluster.topics import ask_topics
 from penstock.client.namespace import NO_NAMESPACE, Namespace
-from penstock.client.transport.connection import Connection
+from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
 from penstock.client.values import TopicDescription
 from penstock.errors import (
     BrokerNotAvailable,
@@ -97,7 +97,14 @@ class Routes:
         while waiting and attempt < RETRIES_MAX:
             _pause_before(attempt)
             for leader, mine in self._by_leader(waiting, found).items():
-                found.update(_all_of(mine, ask(self.nodes.node(leader), mine)))
+                try:
+                    connection = self.nodes.node(leader)
+                except NotAuthenticated:
+                    raise
+                except CannotReach as problem:
+                    found.update(dict.fromkeys(mine, LeaderNotAvailable(str(problem))))
+                else:
+                    found.update(_all_of(mine, ask(connection, mine)))
             waiting = [each for each in waiting if _worth_retrying(found[each])]
             attempt += 1
         return {each: found[each] for each in partitions}
