@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "start": (
         "penstock start --data ./data",
+        "penstock start --nodes 3 --data ./three",
         "penstock start --config server.properties --set num.partitions=3",
         "penstock start --config server.properties --check",
     ),
