@@ -176,12 +176,8 @@ def test_a_group_goes_on_after_a_kill_of_another_node(cluster: Cluster) -> None:
         producer.produce(topic, b"before", partition=partition)
     assert producer.flush(20) == 0
     assert len(read(consumer, 3)) == 3
-    coordinator = next(
-        led
-        for led in cluster.nodes
-        if cluster.broker_of(led).known_coordinators
-        and cluster.broker_of(led).known_coordinators.groups  # type: ignore[union-attr]
-    )
+    with Admin(bootstrap=cluster.bootstrap) as admin:
+        (coordinator,) = {each.coordinator for each in admin.groups.list_all()}
     gone = others(cluster, coordinator)[0]
     cluster.kill(gone)
     kept = [each for each in range(3) if cluster.leader_of(topic, each) != gone]
