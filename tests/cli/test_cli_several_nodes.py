@@ -103,3 +103,6 @@ def test_without_a_majority_no_controller_is_claimed() -> None:
         ran = run("--bootstrap", last, "cluster", "describe")
         assert ran.code == 0
         assert "no active controller is known" in ran.out
+        described = run("--bootstrap", last, "quorum", "describe")
+        assert described.code == 3
+        assert "has no active controller: most of its controllers must run" in described.err

@@ -7,14 +7,24 @@ import typer
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.arguments.times import duration_text, wall_ms
 from penstock.cli.connection.access import access_of, connect
-from penstock.cli.terminal.output import Format, Row, format_of, print_rows, print_value
+from penstock.cli.terminal.output import (
+    CommandFailed,
+    ExitCode,
+    Format,
+    Row,
+    format_of,
+    print_rows,
+    print_value,
+)
 from penstock.model import id_to_text
 
 if TYPE_CHECKING:
+    from penstock.client.admin.blocking import Admin
     from penstock.client.admin.cluster_values import QuorumDescription, QuorumReplica
 
 app = typer.Typer(help="The metadata quorum.", no_args_is_help=True)
 
+ANSWER_SECONDS_MAX = 5.0
 COLUMNS = ("node", "role", "log_end", "lag", "last_fetch", "caught_up")
 
 
@@ -23,7 +33,7 @@ COLUMNS = ("node", "role", "log_end", "lag", "last_fetch", "caught_up")
 def describe(context: typer.Context) -> None:
     """Describe the quorum: who leads it, how far it is, who votes and who follows."""
     with connect(access_of(context)) as admin:
-        found = admin.quorum.describe()
+        found = _describe(admin)
     now_ms = wall_ms()
     replicas = replica_rows(found, now_ms)
     form = format_of(context)
@@ -48,6 +58,22 @@ def describe(context: typer.Context) -> None:
         f"committed up to offset {found.high_watermark}"
     )
     print_rows(Format.TABLE, COLUMNS, [_cells(row) for row in replicas])
+
+
+def _describe(admin: "Admin") -> "QuorumDescription":
+    from penstock.client.failures.kinds import TimedOut
+    from penstock.client.transport.connection import CannotReach
+
+    try:
+        with admin.within(ANSWER_SECONDS_MAX):
+            return admin.quorum.describe()
+    except (CannotReach, TimedOut):
+        cluster = admin.describe_cluster()  # raises CannotReach if no node answers at all
+        raise CommandFailed(
+            f"cluster {cluster.cluster_id} has no active controller: most of its controllers must "
+            "run and reach each other. Their logs tell which one each of them waits for",
+            ExitCode.CANNOT_REACH,
+        ) from None
 
 
 def replica_rows(quorum: "QuorumDescription", now_ms: int) -> list[Row]:
