@@ -421,8 +421,11 @@ class Quorum:
     def _change_leader(self, effect: LeadershipGained | LeadershipLost | LeaderChanged) -> None:
         match effect:
             case LeadershipGained():
-                log.info(
-                    "node %d leads the metadata quorum in epoch %d", self._me.node_id, effect.epoch
+                log.log(
+                    logging.DEBUG if self.is_only_voter else logging.INFO,
+                    "node %d leads the metadata quorum in epoch %d",
+                    self._me.node_id,
+                    effect.epoch,
                 )
                 self._gained_epoch = effect.epoch
                 if self._follower is not None and not self._starting:
