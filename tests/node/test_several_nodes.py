@@ -140,6 +140,17 @@ def test_controllers_and_brokers_on_nodes_of_their_own() -> None:
     assert set(leaders(cluster, 5, "t")) == {4, 5}
 
 
+def test_a_controller_without_a_broker_is_ready_again_after_a_restart() -> None:
+    cluster = SimCluster(SEED, roles=["controller"] * 3 + ["broker"])
+    cluster.start()
+    restarted = cluster.nodes[followers(cluster)[0]]
+    assert restarted.node_id < 4
+    restarted.kill()
+    restarted.start()
+    cluster.run_until_ready()
+    assert restarted.is_ready
+
+
 def test_a_broker_joins_later() -> None:
     cluster = SimCluster(SEED, roles=[COMBINED, COMBINED, COMBINED, "broker"])
     for node_id in (1, 2, 3):

@@ -212,10 +212,14 @@ class PenstockNode:
             contact.start_broker()
         else:
             cluster.on_leader(self._found_leader)
+            # A stored leader is known before any listener is.
+            self.world.timers.soon(self._found_leader)
 
     def _found_leader(self) -> None:
-        """Be ready as a controller: the quorum has a leader."""
-        if self.broker is not None and not self.broker.ready:
+        """Be ready as a controller once the quorum has a leader."""
+        if self.broker is None or self.metadata is None or self._stopping:
+            return
+        if not self.broker.ready and self.metadata.active_controller[0] >= 0:
             self._ready()
 
     # -- the contact with the controller (controller_contact.ContactedNode)
