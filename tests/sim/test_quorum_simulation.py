@@ -9,8 +9,9 @@ from quorum_mutants import MUTANTS, Mutant
 
 from depth import seeds
 from penstock.testing.sim.__main__ import main
+from penstock.testing.sim.kinds import QUORUM
 from penstock.testing.sim.quorum.simulation import simulate
-from penstock.testing.sim.quorum.sweep import run_seeds
+from penstock.testing.sim.sweep import run_seeds
 
 # Seeds that broke a rule once.
 FIXED = (77, 1307, 1629, 3418)
@@ -25,10 +26,10 @@ print([simulate(seed).trace for seed in (3, 16, 77)])
 
 def test_seeds_of_the_quorum_keep_every_invariant_and_agree_in_the_end() -> None:
     swept = seeds(whole=3000, few=150)
-    result = run_seeds(swept)
+    result = run_seeds(QUORUM, swept)
     assert result.failures == []
     if len(swept) >= SEEDS_FOR_ALL_EVENTS:
-        assert result.missed() == []
+        assert result.missed(QUORUM) == []
 
 
 @pytest.mark.parametrize("seed", FIXED)
@@ -54,7 +55,7 @@ def test_equal_seeds_give_equal_traces_under_any_hash_seed() -> None:
 def first_failure(mutant: Mutant) -> int | None:
     """Return the first seed that meets a bug."""
     for seed in range(1, mutant.seeds + 1):
-        if run_seeds(range(seed, seed + 1)).failures:
+        if run_seeds(QUORUM, range(seed, seed + 1)).failures:
             return seed
     return None
 

@@ -91,10 +91,10 @@ def wait_until_caught_up(
         if left:
             raise Unsettled(_lag_text(left))
 
-    def told(admin: Admin) -> str:
+    def describe_lag(admin: Admin) -> str:
         return f"group {group} ({_state(admin, group)}) has not caught up"
 
-    _settle(where, look, timeout_s, told)
+    _settle(where, look, timeout_s, describe_lag)
 
 
 def _topics_of(admin: Admin, group: str) -> list[str]:
@@ -301,7 +301,7 @@ def _settle(
     where: Where,
     look: Callable[[Admin], None],
     timeout_s: float,
-    told: Callable[[Admin], str],
+    describe: Callable[[Admin], str],
 ) -> None:
     """Repeat `look` until it passes; raise AssertionError with the last reason."""
     bootstrap = where if isinstance(where, str) else where.bootstrap
@@ -322,7 +322,7 @@ def _settle(
                 break
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, LOOK_AGAIN_SECONDS_MAX)
-        sentence = _sentence(admin, told)
+        sentence = _sentence(admin, describe)
     gap = "" if reason.startswith("\n") else " "
     raise AssertionError(f"{sentence} within {timeout_s:g} s:{gap}{reason}")
 
@@ -333,8 +333,8 @@ def _reason(problem: Exception) -> str:
     return str(problem)
 
 
-def _sentence(admin: Admin, told: Callable[[Admin], str]) -> str:
+def _sentence(admin: Admin, describe: Callable[[Admin], str]) -> str:
     try:
-        return told(admin)
+        return describe(admin)
     except (CannotReach, KafkaError):
         return "the cluster does not answer"

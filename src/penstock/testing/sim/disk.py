@@ -166,6 +166,7 @@ class SimDisk:
         soon: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self.free = _FREE_BYTES  # the result of `free_bytes`
+        self.is_full = False  # writes fail until it has room again
         self.root = root
         self.faults = faults
         self.cold = cold
@@ -197,6 +198,8 @@ class SimDisk:
         self._syncs_left = after
 
     def before_write(self, path: str) -> None:
+        if self.is_full:
+            raise DiskFull(f"injected: no room for {path}")
         if self._writes_left >= 0 and path.startswith(self._writes_within):
             self._writes_left -= 1
             if self._writes_left < 0:

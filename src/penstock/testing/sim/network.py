@@ -308,6 +308,7 @@ class SimConnecting:
         network, near_host = self._network, self._world.network.host_name()
         if not network.reaches(near_host, self._target[0]):
             network.hanging[self] = None
+            network.hung += 1
             return
         ends = network.connect(self._world, near_host, self._target)
         if ends is None:
@@ -336,6 +337,7 @@ class SimNetwork:
         self.peers: dict[SimPeer, None] = {}
         self.down_hosts: set[str] = set()
         self.hanging: dict[SimConnecting, None] = {}  # attempts without a path
+        self.hung = 0  # attempts that had no path at first
         self._cuts: set[tuple[str, str]] = set()  # from host, to host
         self._next_port = FIRST_PORT
 
@@ -378,6 +380,11 @@ class SimNetwork:
         """Cut all paths between the hosts of different sides."""
         for one, other in permutations([tuple(side) for side in sides], 2):
             self._cuts.update(product(one, other))
+
+    def restore(self, source: str, target: str) -> None:
+        """Restore the path from one host to another."""
+        self._cuts.discard((source, target))
+        self.go_on()
 
     def heal(self) -> None:
         """Restore all paths."""

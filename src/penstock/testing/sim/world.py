@@ -24,6 +24,7 @@ MONO_START_MS = 1_000.0
 GATHER_CHANCE = 0.4
 GATHER_WINDOW_MS = 0.5
 SOON_MS_MAX = 0.05
+ROUNDING_MS = 1e-6  # a timer of a drifting clock is never early
 DISK_MS_MAX = 8.0
 WORKER_MS_MAX = 20.0
 PAGE_BYTES = 4096
@@ -264,7 +265,10 @@ class SimTimers:
         self._simulation = world.simulation
 
     def at(self, mono_ms: float, call: Callable[[], None]) -> SimTimer:
-        delay_ms = (mono_ms - MONO_START_MS) / self._world.clock_rate - self._simulation.now_ms
+        rate = self._world.clock_rate
+        delay_ms = (mono_ms - MONO_START_MS) / rate - self._simulation.now_ms
+        if rate != 1.0:
+            delay_ms += ROUNDING_MS
         return self._simulation.schedule(delay_ms, self._world, call, "timer")
 
     def soon(self, call: Callable[[], None]) -> None:

@@ -10,11 +10,8 @@ from typing import Protocol
 
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voters import Voters
+from penstock.testing.sim.invariants import require
 from penstock.testing.sim.quorum.storage import BatchLog, SimBatch, SimQuorumDisk
-
-
-class InvariantBroken(AssertionError):
-    """The quorum did what no quorum may do."""
 
 
 class CheckedReplica(Protocol):
@@ -25,12 +22,6 @@ class CheckedReplica(Protocol):
 
     @property
     def disk(self) -> SimQuorumDisk: ...
-
-
-def require(condition: bool, rule: str) -> None:
-    """Raise InvariantBroken with the rule unless the condition holds."""
-    if not condition:
-        raise InvariantBroken(rule)
 
 
 class QuorumChecker:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from penstock.raft.replica import ReplicaSettings
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voters import Voters
-from penstock.testing.sim.quorum.checker import InvariantBroken, QuorumChecker
+from penstock.testing.sim.invariants import InvariantBroken
+from penstock.testing.sim.quorum.checker import QuorumChecker
 from penstock.testing.sim.quorum.draws import QuorumDraw, draw_quorum, voter_of
 from penstock.testing.sim.quorum.faults import FaultInjector
 from penstock.testing.sim.quorum.sim_network import QuorumNetwork
@@ -59,6 +60,10 @@ class QuorumSimulation:
             self.replicas[node_id] = replica
             self.checker.watch(node_id, replica.disk)
         self.faults = FaultInjector(self)
+
+    @property
+    def mix(self) -> QuorumDraw:
+        return self.draw
 
     # -- what replicas draw and ask
 

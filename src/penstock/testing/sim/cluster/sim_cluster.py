@@ -4,13 +4,13 @@ The nodes are voters of a static quorum and brokers at once, unless `roles` says
 and power cuts leave the disks for the next life of a node.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.broker.broker import Broker
 from penstock.broker.metadata.storage_format import FormatRequest, format_now
 from penstock.config.broker import BrokerConfig
-from penstock.node import PenstockNode
+from penstock.node import PenstockNode, opening
 from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
 
 CLUSTER_ID = "simulated-cluster-0000"
@@ -21,12 +21,18 @@ COMBINED = "broker,controller"
 class SimNode:
     """One node: a life after the other on the same disks."""
 
-    def __init__(self, cluster: "SimCluster", node_id: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, cluster: "SimCluster", node_id: int, settings: Mapping[str, str], host: str
+    ) -> None:
         self.node_id = node_id
-        self.host = f"node-{node_id}"
+        self.roles = settings["process.roles"]
+        self.host = host
         self.is_ready = False
         self.is_over = True  # before the first life, after a stop and after a kill
+        self.failure: str | None = None  # of the last life that ended by itself
         self.lives = 0
+        self.clock_rate = 1.0  # of the next life
+        self.skew_ms = 0
         self.world: SimWorld
         self.node: PenstockNode
         self._cluster = cluster
@@ -34,27 +40,46 @@ class SimNode:
         self._disks: dict[str, WorldDisk] = {}
 
     @property
+    def is_broker(self) -> bool:
+        return "broker" in self.roles
+
+    @property
     def broker(self) -> Broker:
         assert self.node.broker is not None, "a started node has a broker"
         return self.node.broker
+
+    @property
+    def broker_epoch(self) -> int:
+        """Return the epoch of the registration that this life knows of."""
+        return self.node._broker_epoch
 
     @property
     def image(self) -> Any:
         return self.broker.metadata.image
 
     def start(self) -> None:
-        """Begin a life; the node is ready later."""
+        """Begin a life; the node is ready later, or `failure` says why there is none."""
         assert self.is_over, "a node runs once at a time"
         self.world = SimWorld(
-            self._cluster.simulation, f"{self.host}-{self.lives}", host=self.host, disks=self._disks
+            self._cluster.simulation,
+            f"{self.host}-{self.lives}",
+            host=self.host,
+            disks=self._disks,
+            skew_ms=self.skew_ms,
+            clock_rate=self.clock_rate,
         )
         self._disks = self.world.disks
-        if not self.lives:
+        if not self._disks:
             self._format()
         self.lives += 1
         self.is_ready = self.is_over = False
+        self.failure = None
         self.node = PenstockNode(self.world, BrokerConfig.of(self._settings))
-        self.node.start(self._has_become_ready, self._has_ended)
+        try:
+            self.node.start(self._has_become_ready, self._has_ended)
+        except opening.StartRefused as problem:
+            self.failure = str(problem)
+            self._die(self.world.disks_after_kill)
 
     def _format(self) -> None:
         disk = self.world.disk("data")
@@ -68,6 +93,7 @@ class SimNode:
 
     def _has_ended(self) -> None:
         self.is_ready = False
+        self.failure = self.node.failure
         self.is_over = True
         self.world.kill()
         self._disks = self.world.disks_after_kill()
@@ -79,13 +105,19 @@ class SimNode:
     def kill(self) -> None:
         self._die(self.world.disks_after_kill)
 
-    def cut_power(self) -> None:
-        self._die(self.world.disks_after_power_loss)
+    def cut_power(self, *, machine: bool = False) -> None:
+        """Lose the unsynced bytes. If the `machine` vanishes too, no peer hears of the end."""
+        self._die(self.world.disks_after_power_loss, machine=machine)
 
-    def _die(self, disks: Any) -> None:
+    def replace_disks(self) -> None:
+        """Give the next life empty disks, which it formats."""
+        assert self.is_over, "the disks of a running node stay"
+        self._disks = {}
+
+    def _die(self, disks: Callable[[], dict[str, WorldDisk]], *, machine: bool = False) -> None:
         self.is_ready = False
         self.is_over = True
-        self.world.kill()
+        self.world.kill(machine=machine)
         self._disks = disks()
 
 
@@ -105,10 +137,16 @@ class SimCluster:
             for node_id, role in enumerate(roles, 1)
             if "controller" in role
         )
+        self._voters, self._settings = voters, settings or {}
         self.nodes = {
-            node_id: SimNode(self, node_id, _settings(node_id, role, voters, settings or {}))
+            node_id: self.make_node(node_id, role, f"node-{node_id}")
             for node_id, role in enumerate(roles, 1)
         }
+
+    def make_node(self, node_id: int, roles: str, host: str) -> SimNode:
+        """Return a node on a host of its own, with empty disks."""
+        settings = _settings(node_id, roles, host, self._voters, self._settings)
+        return SimNode(self, node_id, settings, host)
 
     def start(self) -> None:
         """Start all nodes, and wait until they serve."""
@@ -140,12 +178,14 @@ class SimCluster:
         return answers[0]
 
 
-def _settings(node_id: int, roles: str, voters: str, settings: Mapping[str, str]) -> dict[str, str]:
+def _settings(
+    node_id: int, roles: str, host: str, voters: str, settings: Mapping[str, str]
+) -> dict[str, str]:
     listeners = []
     if "broker" in roles:
-        listeners.append(f"PLAINTEXT://node-{node_id}:{CLIENT_PORT}")
+        listeners.append(f"PLAINTEXT://{host}:{CLIENT_PORT}")
     if "controller" in roles:
-        listeners.append(f"CONTROLLER://node-{node_id}:{CONTROLLER_PORT}")
+        listeners.append(f"CONTROLLER://{host}:{CONTROLLER_PORT}")
     return {
         "node.id": str(node_id),
         "process.roles": roles,

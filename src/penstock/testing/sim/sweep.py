@@ -1,52 +1,56 @@
-"""Many seeds of the simulated quorum, on several processes, with their counters merged."""
+"""Many seeds of a simulation, on several processes, with their counters merged."""
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from penstock.testing.sim.quorum.simulation import simulate
-
-SEEDS_PER_TASK = 50
 REACHED_PER_1000_SEEDS = 10
 FAILURES_MAX = 10
 
-# Events that a sweep must reach; a sweep that does not reach them proves little.
-REACHED = (
-    "elections",
-    "pre-votes denied",
-    "votes denied",
-    "truncations",
-    "snapshots installed",
-    "downloads dropped",
-    "log cuts",
-    "resignations",
-    "check-quorum losses",
-    "restarted leaders",
-    "restarted candidates",
-    "losses of power",
-    "losses of all power",
-    "crashes after a vote",
-    "crashes after an election",
-    "isolations after an election",
-    "kills",
-    "pauses",
-    "splits",
-    "isolations",
-    "one-way partitions",
-    "slow disks",
-    "full disks",
-    "shutdowns",
-)
+
+class SeedRun(Protocol):
+    """One seed of a simulation, before its run."""
+
+    story: list[str] | None  # notable events, one line each, if asked for
+
+    @property
+    def mix(self) -> object:
+        """Return what the seed has drawn."""
+        ...
+
+    def run(self) -> "SeedResult": ...
+
+
+class SeedResult(Protocol):
+    """The result of a seed."""
+
+    @property
+    def counters(self) -> Counter[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationKind:
+    """A simulation that the runner knows: `make` returns the run of a seed.
+
+    `reached` are events that a sweep must reach; a sweep that does not reach them proves little.
+    """
+
+    name: str
+    make: Callable[[int], SeedRun]
+    reached: tuple[str, ...]
+    seeds_per_task: int
 
 
 @dataclass(frozen=True, slots=True)
 class SeedFailure:
-    """A seed that broke an invariant, or an assertion of the machine."""
+    """A seed that broke an invariant, or an assertion of a node."""
 
     seed: int
     error: str
+    mix: str
 
 
 @dataclass(slots=True)
@@ -64,46 +68,52 @@ class SweepResult:
         self.counters.update(other.counters)
         self.failures += other.failures
 
-    def missed(self) -> list[str]:
+    def missed(self, kind: SimulationKind) -> list[str]:
         """Return the events that were reached too seldom for the number of seeds."""
         least = max(1, self.seeds * REACHED_PER_1000_SEEDS // 1000)
-        return [name for name in REACHED if self.counters[name] < least]
+        return [name for name in kind.reached if self.counters[name] < least]
 
 
-def run_seeds(seeds: range) -> SweepResult:
+def run_seeds(kind: SimulationKind, seeds: range) -> SweepResult:
     """Run seeds one after the other in this process."""
     result = SweepResult()
     begin_s = time.process_time()
     for seed in seeds:
         result.seeds += 1
+        run = kind.make(seed)
         try:
-            result.counters.update(simulate(seed).counters)
+            result.counters.update(run.run().counters)
         except Exception as error:
-            result.failures.append(SeedFailure(seed, f"{type(error).__name__}: {error}"))
+            text = f"{type(error).__name__}: {error}"
+            result.failures.append(SeedFailure(seed, text, str(run.mix)))
     result.cpu_s = time.process_time() - begin_s
     return result
 
 
-def split_seeds(first: int, count: int) -> Iterator[range]:
+def split_seeds(kind: SimulationKind, first: int, count: int) -> Iterator[range]:
     """Yield the seeds in tasks of a second or so."""
-    for begin in range(first, first + count, SEEDS_PER_TASK):
-        yield range(begin, min(begin + SEEDS_PER_TASK, first + count))
+    for begin in range(first, first + count, kind.seeds_per_task):
+        yield range(begin, min(begin + kind.seeds_per_task, first + count))
 
 
 def sweep(
-    first: int, count: int, workers: int, progress: Callable[[SweepResult], None]
+    kind: SimulationKind,
+    first: int,
+    count: int,
+    workers: int,
+    progress: Callable[[SweepResult], None],
 ) -> SweepResult:
     """Run `count` seeds on `workers` processes; stop early after some failures."""
     result = SweepResult()
     if workers <= 1:
-        for seeds in split_seeds(first, count):
-            result.add(run_seeds(seeds))
+        for seeds in split_seeds(kind, first, count):
+            result.add(run_seeds(kind, seeds))
             progress(result)
             if len(result.failures) >= FAILURES_MAX:
                 break
         return result
     with ProcessPoolExecutor(workers) as pool:
-        tasks = [pool.submit(run_seeds, seeds) for seeds in split_seeds(first, count)]
+        tasks = [pool.submit(run_seeds, kind, seeds) for seeds in split_seeds(kind, first, count)]
         for task in as_completed(tasks):
             result.add(task.result())
             progress(result)

@@ -1,0 +1,107 @@
+"""Settings of one simulated cluster, drawn from its seed. Times are in virtual milliseconds.
+
+Timeouts are small, so that ten virtual seconds hold some ten faults.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.testing.sim.cluster.sim_cluster import COMBINED
+
+BROKER, CONTROLLER = "broker", "controller"
+HEARTBEATS_PER_SESSION = 5
+# Kafka waits for ten elections; a cluster here has some more, for disks with long queues.
+SETTLE_FACTOR = 20
+SETTLE_MS_MIN = 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDraw:
+    """A cluster and its surroundings."""
+
+    roles: tuple[str, ...]
+    late_ids: tuple[int, ...]  # nodes that join later
+    settings: Mapping[str, str]
+    session_ms: int
+    fetch_timeout_ms: int
+    election_ms: int
+    faults_end_ms: float
+    fault_gap_ms: float
+    moment_fault_chance: float  # of a fault right after an election or a committed change
+    clock_drift: float
+    disk_ms: float
+    cold_chance: float
+    breaks_connections: bool
+    producers: int
+    readers: int
+    admins: int
+    rest_ms: float  # of an actor between two requests
+    segment_bytes: int
+
+    @property
+    def is_synced(self) -> bool:
+        """Return whether an acknowledgement means a synced record."""
+        return self.settings["log.durability"] == "fsync"
+
+    @property
+    def settle_ms(self) -> float:
+        """Return how long the cluster may take to serve again after the last fault has healed."""
+        timeouts_ms = self.session_ms + self.fetch_timeout_ms + self.election_ms
+        return max(SETTLE_MS_MIN, SETTLE_FACTOR * timeouts_ms)
+
+
+def draw_cluster(chance: random.Random) -> ClusterDraw:
+    """Return the settings of a seed."""
+    pick = chance.choice
+    roles, late_ids = _draw_roles(chance)
+    session_ms = chance.randint(200, 900)
+    election_ms = chance.randint(50, 200)
+    fetch_timeout_ms = chance.randint(100, 400)
+    snapshot_bytes = pick((1_500, 4_000, 20_000_000))
+    settings = {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // HEARTBEATS_PER_SESSION),
+        "controller.quorum.election.timeout.ms": str(election_ms),
+        "controller.quorum.fetch.timeout.ms": str(fetch_timeout_ms),
+        "controller.quorum.election.backoff.max.ms": str(chance.randint(20, election_ms)),
+        "controller.quorum.request.timeout.ms": str(chance.randint(100, 400)),
+        "controller.socket.timeout.ms": str(pick((1_000, 4_000))),
+        "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
+        "log.segment.delete.delay.ms": str(pick((0, 200))),
+        "log.durability": pick(("fsync", "page-cache")),
+        "log.preallocate": pick(("true", "false")),
+        "log.flush.offset.checkpoint.interval.ms": str(pick((100, 60_000))),
+        "replica.high.watermark.checkpoint.interval.ms": str(pick((70, 5_000))),
+        "offsets.topic.replication.factor": "1",
+    }
+    return ClusterDraw(
+        roles=roles,
+        late_ids=late_ids,
+        settings=settings,
+        session_ms=session_ms,
+        fetch_timeout_ms=fetch_timeout_ms,
+        election_ms=election_ms,
+        faults_end_ms=float(chance.randint(4_000, 8_000)),
+        fault_gap_ms=float(chance.randint(300, 900)),
+        moment_fault_chance=pick((0.0, 0.05, 0.15)),
+        clock_drift=pick((0.0, 0.001, 0.01)),
+        disk_ms=pick((1.0, 8.0, 8.0, 30.0)),
+        cold_chance=pick((0.0, 0.0, 0.5)),
+        breaks_connections=chance.random() < 0.25,
+        producers=chance.randint(1, 2),
+        readers=1,
+        admins=chance.randint(1, 2),
+        rest_ms=pick((60.0, 150.0, 300.0)),
+        segment_bytes=pick((20_000, 400_000)),
+    )
+
+
+def _draw_roles(chance: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the roles of all nodes, and the ids of those that join later."""
+    kind = chance.random()
+    if kind < 0.7:
+        return (COMBINED,) * 3, ()
+    if kind < 0.85:
+        return (*(CONTROLLER,) * 3, *(BROKER,) * 2), ()
+    return (*(COMBINED,) * 3, BROKER), (4,)

@@ -1,0 +1,341 @@
+"""Faults of a simulated cluster: drawn one after the other, each healed after a while.
+
+They stay within the promises of a cluster: no voter starts on an older copy of its disk, and only
+brokers that do not vote get empty disks.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.testing.sim.cluster.draws import BROKER
+from penstock.testing.sim.cluster.sim_cluster import SimNode
+from penstock.wire.messages.k64_unregister_broker import UnregisterBrokerRequest
+
+if TYPE_CHECKING:
+    from penstock.testing.sim.cluster.simulation import ClusterSimulation
+
+DOWN_MS = (5.0, 1_500.0)
+PAUSE_MS = (20.0, 1_500.0)
+CUT_MS = (50.0, 1_500.0)
+SLOW_DISK_MS = (200.0, 1_000.0)
+SLOW_SYNC_MS = (60.0, 400.0)
+FULL_DISK_MS = (50.0, 600.0)
+DOUBLE_MS = (1_000.0, 4_000.0)
+WALL_JUMP_MS = (-3_600_000, 3_600_000)
+ROLLING_GAP_MS = (50.0, 600.0)
+MOMENT_MS = 30.0
+
+
+class ClusterFaults:
+    """Draws faults and heals them."""
+
+    def __init__(self, simulation: "ClusterSimulation") -> None:
+        self._run = simulation
+        self._chance = simulation.chance
+        self._network = simulation.cluster.simulation.network
+        self._counters = simulation.checker.counters
+        self._are_over = False
+        self._double: SimNode | None = None  # a second process with the id of a broker
+        kinds: list[tuple[int, Callable[[], None]]] = [
+            (4, self._kill),
+            (3, self._cut_power),
+            (1, self._cut_all_power),
+            (3, self._stop),
+            (1, self._roll),
+            (3, self._pause),
+            (3, self._isolate),
+            (2, self._split),
+            (2, self._cut_one_direction),
+            (2, self._vanish),
+            (2, self._slow_disk),
+            (2, self._fill_disk),
+            (1, self._jump),
+            (1, self._swap_disk),
+            (1, self._unregister),
+            (3, self._start_double),
+        ]
+        self._kinds = [kind for weight, kind in kinds for _ in range(weight)]
+
+    def inject(self) -> None:
+        self._counters["faults"] += 1
+        kind = self._chance.choice(self._kinds)
+        self._run.tell(kind.__name__.strip("_").replace("_", " "))
+        kind()
+
+    # -- victims: the active controller suffers more often than its share
+
+    def _victim(self) -> SimNode | None:
+        running = self._run.cluster.running
+        active = self._run.cluster.active
+        if active is not None and self._chance.random() < 0.3:
+            return active
+        return self._chance.choice(running) if running else None
+
+    def _after(self, span_ms: tuple[float, float], call: Callable[[], None]) -> None:
+        self._run.later(self._chance.uniform(*span_ms), call)
+
+    # -- ends of processes and machines
+
+    def start(self, node: SimNode) -> None:
+        """Start a node, or try again a little later: its disk may be full."""
+        if not node.is_over:
+            return
+        drift = self._run.draw.clock_drift
+        node.clock_rate = 1.0 + self._chance.uniform(-drift, drift)
+        node.start()
+        if node.failure is not None:
+            self._counters["starts without room on the disk"] += 1
+            return  # the run starts it again
+        self._run.tell(f"node {node.node_id} starts")
+        node.world.disk_ms_max = self._run.draw.disk_ms
+        self._run.started(node)
+
+    def _restart_later(self, node: SimNode) -> None:
+        self._after(DOWN_MS, lambda: self.start(node))
+
+    def _kill(self) -> None:
+        node = self._victim()
+        if node is not None:
+            self.kill_node(node)
+
+    def kill_node(self, node: SimNode) -> None:
+        self._counters["kills"] += 1
+        self._run.tell(f"node {node.node_id} is killed")
+        node.kill()
+        self._restart_later(node)
+
+    def _cut_power(self) -> None:
+        node = self._victim()
+        if node is not None:
+            self._lose_power(node, machine=False)
+
+    def _vanish(self) -> None:
+        """Let a machine lose power without a reset of its connections."""
+        node = self._victim()
+        if node is not None:
+            self._counters["vanished machines"] += 1
+            self._lose_power(node, machine=True)
+
+    def _lose_power(self, node: SimNode, *, machine: bool) -> None:
+        self._counters["losses of power"] += 1
+        self._run.tell(f"node {node.node_id} loses power")
+        node.cut_power(machine=machine)
+        self._run.lost_power(node)
+        self._restart_later(node)
+
+    def _cut_all_power(self) -> None:
+        self._counters["losses of all power"] += 1
+        for node in self._run.cluster.running:
+            self._lose_power(node, machine=False)
+
+    def _stop(self) -> None:
+        node = self._victim()
+        if node is not None:
+            self._counters["clean stops"] += 1
+            self._stop_and_start(node, DOWN_MS, lambda: None)
+
+    def _stop_and_start(
+        self, node: SimNode, gap_ms: tuple[float, float], started: Callable[[], None]
+    ) -> None:
+        """Stop a node cleanly, wait for its end, and start it again."""
+        life = node.lives
+        self._run.tell(f"node {node.node_id} stops")
+        node.stop()
+
+        def look() -> None:
+            if node.lives != life:
+                return
+            if not node.is_over:
+                self._run.later(10.0, look)
+                return
+            self._after(gap_ms, start)
+
+        def start() -> None:
+            if node.lives == life:
+                self.start(node)
+                started()
+
+        look()
+
+    def _roll(self) -> None:
+        """Restart all nodes, one after the other."""
+        self._counters["rolling restarts"] += 1
+        waiting = list(self._run.cluster.running)
+
+        def next_one() -> None:
+            while waiting and waiting[0].is_over:
+                waiting.pop(0)
+            if waiting and not self._are_over:
+                self._stop_and_start(
+                    waiting.pop(0), ROLLING_GAP_MS, lambda: self._after(ROLLING_GAP_MS, next_one)
+                )
+
+        next_one()
+
+    def _swap_disk(self) -> None:
+        """Give a broker that does not vote an empty disk."""
+        brokers = [each for each in self._run.cluster.running if each.roles == BROKER]
+        if not brokers:
+            return
+        node = self._chance.choice(brokers)
+        self._counters["swapped disks"] += 1
+        node.kill()
+        node.replace_disks()
+        self._run.lost_disk(node)
+        self._restart_later(node)
+
+    # -- registrations
+
+    def _unregister(self) -> None:
+        """Remove a registration, as an operator may; a live broker registers again."""
+        asked = self._victim()
+        image = self._run.newest_image
+        if asked is None or not image.brokers:
+            return
+        self._counters["brokers unregistered"] += 1
+        request = UnregisterBrokerRequest(broker_id=self._chance.choice(sorted(image.brokers)))
+        asked.broker.metadata.submit(request, 0, lambda _response: None)
+
+    def _start_double(self) -> None:
+        """Start a second process with the id of a broker that does not vote, for a while."""
+        brokers = [each for each in self._run.cluster.nodes.values() if each.roles == BROKER]
+        if not brokers or self._double is not None:
+            return
+        node = self._chance.choice(brokers)
+        self._counters["second processes of a broker"] += 1
+        self._double = double = self._run.cluster.make_node(
+            node.node_id, BROKER, f"{node.host}-double"
+        )
+        double.start()
+        if double.failure is None:
+            self._run.started(double)
+        self._run.has_other_directories(node.node_id)
+        if self._chance.random() < 0.8 and not node.is_over:
+            # Longer than a session, mostly: then the second process can register.
+            sessions = self._chance.uniform(0.8, 2.0)
+            node.world.pause(sessions * self._run.draw.session_ms)
+        self._after(DOUBLE_MS, self._end_double)
+
+    def _end_double(self) -> None:
+        double, self._double = self._double, None
+        if double is not None and not double.is_over:
+            double.kill()
+
+    # -- dangerous moments
+
+    def maybe_disturb(self, node_id: int) -> None:
+        """Let a fault hit a node a moment after an election or a committed change, now and then."""
+        run = self._run
+        if self._are_over or self._chance.random() >= run.draw.moment_fault_chance:
+            return
+        node = run.cluster.nodes[node_id]
+        life = node.lives
+
+        def hit() -> None:
+            if node.lives != life or node.is_over or self._are_over:
+                return
+            self._counters["faults at a dangerous moment"] += 1
+            if self._chance.random() < 0.5:
+                self._lose_power(node, machine=False)
+            else:
+                self._isolate_node(node)
+
+        run.later(self._chance.uniform(0.0, MOMENT_MS), hit)
+
+    # -- time and disks
+
+    def _pause(self) -> None:
+        node = self._victim()
+        if node is not None:
+            self._counters["pauses"] += 1
+            self._run.tell(f"node {node.node_id} is paused")
+            node.world.pause(self._chance.uniform(*PAUSE_MS))
+
+    def _jump(self) -> None:
+        """Let the wall clock of a node jump."""
+        node = self._victim()
+        if node is not None:
+            self._counters["wall clock jumps"] += 1
+            node.skew_ms = node.world.skew_ms = self._chance.randint(*WALL_JUMP_MS)
+
+    def _slow_disk(self) -> None:
+        node = self._victim()
+        if node is None:
+            return
+        self._counters["slow disks"] += 1
+        world = node.world
+        world.disk_ms_max = self._chance.uniform(*SLOW_SYNC_MS)
+
+        def heal() -> None:
+            world.disk_ms_max = self._run.draw.disk_ms
+
+        self._after(SLOW_DISK_MS, heal)
+
+    def _fill_disk(self) -> None:
+        node = self._victim()
+        if node is None:
+            return
+        self._counters["full disks"] += 1
+        self._run.tell(f"the disk of node {node.node_id} is full")
+        disk = node.world.disk("data")
+        disk.is_full = True
+
+        def heal() -> None:
+            disk.is_full = False
+
+        self._after(FULL_DISK_MS, heal)
+
+    # -- the network
+
+    @property
+    def _hosts(self) -> list[str]:
+        return [each.host for each in self._run.cluster.nodes.values()]
+
+    def _cut(self, pairs: list[tuple[str, str]]) -> None:
+        for source, target in pairs:
+            self._network.cut(source, target)
+
+        def heal() -> None:
+            for source, target in pairs:
+                self._network.restore(source, target)
+
+        self._after(CUT_MS, heal)
+
+    def _isolate(self) -> None:
+        node = self._victim()
+        if node is not None:
+            self._isolate_node(node)
+
+    def _isolate_node(self, node: SimNode) -> None:
+        """Cut a node off from the others, in both directions. Clients still reach it."""
+        self._counters["isolations"] += 1
+        self._run.tell(f"node {node.node_id} is isolated")
+        others = [each for each in self._hosts if each != node.host]
+        self._cut([pair for each in others for pair in ((node.host, each), (each, node.host))])
+
+    def _split(self) -> None:
+        self._counters["splits"] += 1
+        sides = {host: self._chance.random() < 0.5 for host in self._hosts}
+        self._cut([(a, b) for a in sides for b in sides if sides[a] != sides[b]])
+
+    def _cut_one_direction(self) -> None:
+        node = self._victim()
+        if node is None:
+            return
+        self._counters["one-way partitions"] += 1
+        others = [each for each in self._hosts if each != node.host]
+        outbound = self._chance.random() < 0.5
+        self._cut([(node.host, each) if outbound else (each, node.host) for each in others])
+
+    def heal_all(self) -> None:
+        """End all faults: every node lives, nothing is cut, paused, slow or full."""
+        self._are_over = True
+        self._end_double()
+        self._network.heal()
+        for node in self._run.cluster.nodes.values():
+            if node.lives:
+                node.world.paused_until_ms = 0.0
+                node.world.disk_ms_max = self._run.draw.disk_ms
+                for disk in node.world.disks.values():
+                    disk.is_full = False
+            self.start(node)

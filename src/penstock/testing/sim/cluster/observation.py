@@ -1,0 +1,195 @@
+"""Observers of the nodes' own code, for the length of a simulated run.
+
+The methods of quorum and controller are wrapped where they are looked up: no node knows of its
+observer, and the observer sees the acts of a node instead of its reports.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+from unittest.mock import patch
+
+from penstock.broker.broker import Broker
+from penstock.broker.handlers.k00_produce import GeneralProduce
+from penstock.broker.metadata.quorum_controller import QuorumController
+from penstock.broker.produce.produce_cache import MultiPartitionAnswer, ProduceAnswer
+from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
+from penstock.node.submission import Submission
+from penstock.raft.quorum import Quorum
+from penstock.raft.quorum_effects import QuorumEffect
+from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
+from penstock.raft.snapshot import MetadataSnapshotId
+from penstock.wire.messages.k52_vote import VoteRequest, VoteResponse
+from penstock.wire.messages.k62_broker_registration import BrokerRegistrationRequest
+from penstock.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest
+
+PRODUCE_ANSWERS = (ProduceAnswer, MultiPartitionAnswer, GeneralProduce)
+
+
+class NodeObserver(Protocol):
+    """Gets the events of all nodes, before they take effect."""
+
+    def performs(self, quorum: Quorum, effect: QuorumEffect) -> None: ...
+    def stores(self, quorum: Quorum, data: bytes) -> None: ...
+    def voted(self, quorum: Quorum, epoch: int, candidate_id: int) -> None:
+        """Note that a vote leaves a voter."""
+        ...
+
+    def acknowledges(self, broker: Broker) -> None:
+        """Note that a broker answers a produce request with success."""
+        ...
+
+    def heartbeat_arrived(
+        self, controller: QuorumController, message: BrokerHeartbeatRequest
+    ) -> None: ...
+
+    def registration_arrived(self, message: BrokerRegistrationRequest) -> None: ...
+
+    def finds_stale(self, sessions: BrokerSessions, stale: FenceStaleBroker) -> None:
+        """Note that the session of a broker has ended, as a controller counts it."""
+        ...
+
+    def writes_snapshot(self, quorum: Quorum, snapshot_id: MetadataSnapshotId) -> None: ...
+    def controller_answered(self, message: Any, response: Any) -> None:
+        """Note the answer to a heartbeat or a registration."""
+        ...
+
+    def count(self, event: str) -> None: ...
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Drop all log lines inside the context: nodes under faults have much to report."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def observed(observer: NodeObserver) -> Iterator[None]:
+    """Let the observer see all nodes of this process inside the context."""
+    with ExitStack() as stack:
+
+        def wrap(owner: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+            stack.enter_context(patch.object(owner, name, make(getattr(owner, name))))
+
+        wrap(Quorum, "_perform_one", lambda method: _performing(observer, method))
+        wrap(Quorum, "_store", lambda method: _storing(observer, method))
+        wrap(Quorum, "receive", lambda method: _receiving(observer, method))
+        wrap(QuorumController, "submit", lambda method: _submitting(observer, method))
+        wrap(Quorum, "write_snapshot", lambda method: _writing_snapshots(observer, method))
+        wrap(BrokerSessions, "stale", lambda method: _finding_stale(observer, method))
+        wrap(Submission, "_attempt_again", lambda method: _retrying(observer, method))
+        wrap(Submission, "leader_changed", lambda method: _redirecting(observer, method))
+        for each in PRODUCE_ANSWERS:
+            wrap(each, "succeeded", lambda method: _succeeding(observer, method))
+        yield
+
+
+def _performing(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def perform(quorum: Quorum, effect: QuorumEffect) -> None:
+        observer.performs(quorum, effect)
+        method(quorum, effect)
+
+    return perform
+
+
+def _storing(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def store(quorum: Quorum, data: bytes) -> None:
+        method(quorum, data)
+        observer.stores(quorum, data)
+
+    return store
+
+
+def _receiving(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def receive(
+        quorum: Quorum, request: QuorumRequest, reply: Callable[[QuorumResponse], None]
+    ) -> None:
+        def answered(response: QuorumResponse) -> None:
+            if isinstance(request, VoteRequest) and isinstance(response, VoteResponse):
+                _note_vote(observer, quorum, request, response)
+            reply(response)
+
+        method(quorum, request, answered if isinstance(request, VoteRequest) else reply)
+
+    return receive
+
+
+def _note_vote(
+    observer: NodeObserver, quorum: Quorum, request: VoteRequest, response: VoteResponse
+) -> None:
+    if not response.topics:
+        return
+    asked, granted = request.topics[0].partitions[0], response.topics[0].partitions[0].vote_granted
+    if asked.pre_vote:
+        observer.count(f"pre-votes {'granted' if granted else 'denied'}")
+    elif granted:
+        observer.voted(quorum, asked.replica_epoch, asked.replica_id)
+
+
+def _submitting(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def submit(
+        controller: QuorumController, message: Any, version: int, done: Callable[[Any], None]
+    ) -> None:
+        if not isinstance(message, BrokerHeartbeatRequest | BrokerRegistrationRequest):
+            method(controller, message, version, done)
+            return
+
+        def answered(response: Any) -> None:
+            observer.controller_answered(message, response)
+            done(response)
+
+        if isinstance(message, BrokerHeartbeatRequest):
+            observer.heartbeat_arrived(controller, message)
+        else:
+            observer.registration_arrived(message)
+        method(controller, message, version, answered)
+
+    return submit
+
+
+def _writing_snapshots(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def write_snapshot(quorum: Quorum, snapshot_id: MetadataSnapshotId, *rest: Any) -> None:
+        observer.writes_snapshot(quorum, snapshot_id)
+        method(quorum, snapshot_id, *rest)
+
+    return write_snapshot
+
+
+def _finding_stale(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def stale(sessions: BrokerSessions, *arguments: Any) -> FenceStaleBroker | None:
+        found: FenceStaleBroker | None = method(sessions, *arguments)
+        if found is not None:
+            observer.finds_stale(sessions, found)
+        return found
+
+    return stale
+
+
+def _retrying(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def attempt_again(submission: Submission) -> None:
+        observer.count("forwarded requests retried")
+        method(submission)
+
+    return attempt_again
+
+
+def _redirecting(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def leader_changed(submission: Submission) -> None:
+        observer.count("forwarded requests redirected")
+        method(submission)
+
+    return leader_changed
+
+
+def _succeeding(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def succeeded(answer: Any, ticket: Any, base_offset: int, append_time_ms: int) -> None:
+        observer.acknowledges(ticket[1].listener.broker)
+        method(answer, ticket, base_offset, append_time_ms)
+
+    return succeeded
