@@ -162,6 +162,21 @@ def test_a_broker_joins_later() -> None:
     assert 4 in leaders(cluster, 4, "t")
 
 
+def test_a_process_whose_id_another_one_has_taken_leads_no_partition() -> None:
+    cluster = SimCluster(SEED, roles=[COMBINED, COMBINED, COMBINED, "broker"])
+    cluster.start()
+    replaced = cluster.nodes[4]
+    replaced.world.pause(SESSION_MS + HEARTBEAT_MS)
+    double = cluster.make_node(4, "broker", "node-4-double")
+    double.start()
+    cluster.simulation.run_until(lambda: double.is_ready)
+    assert create(cluster, 1, "t", partitions=8) == 0
+    cluster.simulation.run_for(2 * SESSION_MS)
+    assert 4 in leaders(cluster, 4, "t")
+    assert [str(each) for each in replaced.broker.replicas.all() if each.leading] == []
+    assert any(each.leading for each in double.broker.replicas.all())
+
+
 def test_a_silent_broker_is_fenced_when_its_session_ends(cluster: SimCluster) -> None:
     create(cluster, 1, "t")
     silent = cluster.nodes[followers(cluster)[0]]

@@ -64,6 +64,7 @@ class Broker:
         self.config = config
         self.settings = BrokerSettings.of(config)
         self.node_id = config.node_id
+        self.incarnation_id: bytes | None = None  # of this process, once it registers
         self.metadata = metadata
         self.image = metadata.image
         world.workers.use(self.settings.background_threads)
@@ -248,6 +249,14 @@ class Broker:
             self.touch()  # a round that lacked descriptors begins again
 
     # -- metadata
+
+    @property
+    def is_replaced(self) -> bool:
+        """Return whether another process is registered with the id of this node."""
+        known = self.image.brokers.get(self.node_id)
+        if known is None or self.incarnation_id is None:
+            return False
+        return known.incarnation_id != self.incarnation_id
 
     def follow(self, image: Image, delta: Delta) -> None:
         """Take over a new image of the metadata."""

@@ -188,9 +188,10 @@ class PenstockNode:
         return advertised_address(self.config, self.world.network, listener)
 
     def _make_contact(self, broker: Broker, cluster: ClusterMetadata) -> None:
-        config, entropy = self.config, self.world.entropy
+        config = self.config
+        broker.incarnation_id = incarnation_id = self.world.entropy.uuid()
         requests = NodeRegistration(
-            config, self.world.network, broker, self.cluster_id, entropy.uuid()
+            config, self.world.network, broker, self.cluster_id, incarnation_id
         )
         lifecycle = BrokerLifecycle(
             LifecycleSettings(

@@ -48,6 +48,11 @@ class PartitionsBroker(Protocol):
     stopping: bool
 
     @property
+    def is_replaced(self) -> bool:
+        """Return whether another process is registered with the id of this node."""
+        ...
+
+    @property
     def cleaner(self) -> PartitionCleaner: ...
 
     @property

@@ -243,7 +243,7 @@ class Replicas:
         return [
             (topic, state)
             for topic, state in self._broker.image.partitions()
-            if self._broker.node_id in state.replicas
+            if self._is_placed_here(state)
             and state.partition_id not in self.by_id.get(topic.topic_id, {})
             and (topic.topic_id, state.partition_id) not in self._offline
         ]
@@ -430,19 +430,23 @@ class Replicas:
             self.reconfigure([each.name for each in delta.configs if each.kind == TOPIC])
 
     def _changed(self, topic: Topic, state: PartitionImage) -> None:
-        node_id = self._broker.node_id
         hosted = self.by_id.get(topic.topic_id, {}).get(state.partition_id)
         if hosted is None:
             # Before the directories are loaded, a missing log may still be found.
             offline_replica = self.is_kept_offline(topic.topic_id, state.partition_id)
-            if node_id in state.replicas and self._loaded and not offline_replica:
+            if self._is_placed_here(state) and self._loaded and not offline_replica:
                 self._creation.want(NewPartition(topic.name, topic.topic_id, state.partition_id))
-        elif state.leader == node_id:
+        elif state.leader == self._broker.node_id and not self._broker.is_replaced:
             hosted.lead(state.leader_epoch, state.isr, replicas=len(state.replicas))
             self._broker.hosted(hosted)
         else:
             hosted.stop_leading()
             self._broker.hosted(hosted)
+
+    def _is_placed_here(self, state: PartitionImage) -> bool:
+        """Return whether this node has a replica. Replicas of another process that is registered
+        with the same id are not here."""
+        return self._broker.node_id in state.replicas and not self._broker.is_replaced
 
     def when_settled(self, call: Callable[[], None]) -> None:
         """Call when every partition of the image is created here."""
