@@ -177,6 +177,28 @@ def test_a_process_whose_id_another_one_has_taken_leads_no_partition() -> None:
     assert any(each.leading for each in double.broker.replicas.all())
 
 
+def test_a_download_that_met_a_full_disk_is_installed_when_there_is_room() -> None:
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "1500"}
+    cluster = SimCluster(SEED, settings=settings)
+    late, *others = cluster.nodes.values()
+    for node in others:
+        node.start()
+    cluster.run_until_ready()
+    for number in range(5):
+        assert create(cluster, 2, f"t{number}") == 0
+    late.start()
+    disk = late.world.disk("data")
+    directory = "__cluster_metadata-0"
+    cluster.simulation.run_until(
+        lambda: any(name.endswith(".part") for name in disk.list(directory))
+    )
+    disk.is_full = True
+    cluster.simulation.run_for(2_000)
+    disk.is_full = False
+    cluster.run_until_ready()
+    assert "t0" in late.image.topics
+
+
 def test_a_silent_broker_is_fenced_when_its_session_ends(cluster: SimCluster) -> None:
     create(cluster, 1, "t")
     silent = cluster.nodes[followers(cluster)[0]]

@@ -117,7 +117,9 @@ class Quorum:
         self._decode = decode
         self._failed = failed
         self._replies = QuorumReplies(files, self._opened, self._still_leads)
-        self._snapshots = QuorumSnapshots(files, self._open_log, self._step, self._fail)
+        self._snapshots = QuorumSnapshots(
+            files, self._open_log, self._step, self._fail, self._retry_while_waiting
+        )
         self._log: MetadataLog | None = None
         self._machine: QuorumMachine | None = None
         self._effects: deque[QuorumEffect] = deque()
@@ -399,7 +401,7 @@ class Quorum:
 
     def _retry_while_waiting(self) -> None:
         """Let a truncation go on when the disk has room again."""
-        if self._waiting and self._log is not None:
+        if (self._waiting or self._snapshots.begins_log) and self._log is not None:
             self._log.retry()
             at_ms = self._clock.mono_ms() + ROOM_RETRY_MS
             self._timers.at(at_ms, self._retry_while_waiting)

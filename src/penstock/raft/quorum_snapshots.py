@@ -19,7 +19,7 @@ log = logging.getLogger("penstock.quorum")
 
 class QuorumSnapshots:
     """`opened` returns the log, None after the end; `step` gives an event to the machine; `fail`
-    reports a failure of the disk."""
+    reports a failure of the disk; `retry` lets the log go on when a full disk has room again."""
 
     def __init__(
         self,
@@ -27,11 +27,14 @@ class QuorumSnapshots:
         opened: Callable[[], MetadataLog | None],
         step: Callable[[QuorumEvent], None],
         fail: Callable[[DiskFailed], None],
+        retry: Callable[[], None],
     ) -> None:
         self._files = files
         self._opened = opened
         self._step = step
         self._fail = fail
+        self._retry = retry
+        self.begins_log = False  # behind a downloaded snapshot
         self._writing: SnapshotWriter | None = None
         self.loaded: Snapshot | None = None  # let go when it is taken
         self.bytes_since = 0  # appended since the newest snapshot
@@ -103,9 +106,12 @@ class QuorumSnapshots:
             self._step(SnapshotRejected(snapshot_id))
         else:
             self.cancel()
+            self.begins_log = True
             opened.begin_at(snapshot_id.end_offset, partial(self._begun, snapshot, size_bytes))
+            self._retry()
 
     def _begun(self, snapshot: Snapshot, size_bytes: int, failure: DiskFailed | None) -> None:
+        self.begins_log = False
         if self._opened() is None:
             return
         if failure is not None:
