@@ -25,7 +25,14 @@ from penstock.raft.snapshot import (
 )
 from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.testing.sim.disk import SimDisk
-from penstock.wire.batch import ATTRIBUTES, CONTROL, LEADER_EPOCH, batch_headers
+from penstock.wire.batch import (
+    ATTRIBUTES,
+    CONTROL,
+    LEADER_EPOCH,
+    Record,
+    batch_headers,
+    build_batch,
+)
 
 PATH = f"{METADATA_DIRECTORY}/{QUORUM_STATE}"
 
@@ -277,3 +284,26 @@ def test_the_stored_log_is_what_the_quorum_needs() -> None:
     disk.make_directory(METADATA_DIRECTORY)
     log: MetadataLog = open_stored_log(disk, METADATA_DIRECTORY, Still())(None)
     assert (log.start_offset, log.end_offset, log.read_now(0, 100)) == (0, 0, b"")
+
+
+def test_a_log_torn_below_a_snapshot_begins_again_behind_it() -> None:
+    disk = SimDisk(1)
+    disk.make_directory(METADATA_DIRECTORY)
+    log = open_stored_log(disk, METADATA_DIRECTORY, Still())(None)
+    first = build_batch([Record(0, 0, None, b"a")], base_offset=0, leader_epoch=1)
+    log.append(first)
+    log.append(build_batch([Record(1, 0, None, b"b")], base_offset=1, leader_epoch=1))
+    path = f"{METADATA_DIRECTORY}/00000000000000000000.log"
+    disk.corrupt(path, len(first) + 30, b"torn by a loss of power")
+    opened = open_stored_log(disk, METADATA_DIRECTORY, Still())(MetadataSnapshotId(2, 1))
+    assert (opened.start_offset, opened.end_offset) == (2, 2)
+
+
+def test_a_log_of_another_epoch_goes_and_the_snapshot_stays() -> None:
+    disk = SimDisk(1)
+    path = snapshot(disk, MetadataSnapshotId(1, 2), [b"a"])
+    log = open_stored_log(disk, METADATA_DIRECTORY, Still())(None)
+    log.append(build_batch([Record(0, 0, None, b"a")], base_offset=0, leader_epoch=1))
+    opened = open_stored_log(disk, METADATA_DIRECTORY, Still())(MetadataSnapshotId(1, 2))
+    assert (opened.start_offset, opened.epoch_starts()) == (1, [])
+    assert disk.exists(path)

@@ -48,17 +48,18 @@ class StoredLog:
     ) -> None:
         recovered_to = snapshot_id.end_offset if snapshot_id else 0
         self._clock = clock
+        self._synced_to = durable_to  # a snapshot covers what was not synced
         self._durable_to = max(durable_to, recovered_to)
         # Snapshots alone decide what goes; age and size never do.
         config = replace(config, delete=True, retention_ms=-1, retention_bytes=-1)
         now_ms = clock.wall_ms()
         names = (parse_segment_file(name) for name in disk.list(directory))
         if any(name and name[1] == LOG for name in names):
-            log = self._open(disk, directory, config, recovered_to, 0)
+            log = self._open(disk, directory, config, 0)
             if log.end_offset < recovered_to:
                 # The snapshot covers the whole log and more: start the log again behind it.
                 log.active.file.close()
-                log = self._open(disk, directory, config, recovered_to, recovered_to)
+                log = self._open(disk, directory, config, recovered_to)
             elif snapshot_id and durable_to <= recovered_to and not _continues(log, snapshot_id):
                 # A crash came between the installation of the snapshot and the cut of the log.
                 log.active.file.close()
@@ -82,16 +83,14 @@ class StoredLog:
         self._reserved_to = 0
         self._reserve()
 
-    def _open(
-        self, disk: Disk, directory: str, config: LogConfig, recovered_to: int, start_offset: int
-    ) -> Log:
+    def _open(self, disk: Disk, directory: str, config: LogConfig, start_offset: int) -> Log:
         return open_log(
             disk,
             directory,
             config,
             now_ms=self._clock.wall_ms(),
             clean=False,
-            recovery_point=max(self._durable_to, recovered_to),
+            recovery_point=self._synced_to,
             start_offset=start_offset,
             whole=False,  # snapshots may hold what it lacks: _check_durable knows
         )
@@ -224,8 +223,10 @@ def _continues(log: Log, snapshot_id: MetadataSnapshotId) -> bool:
 
 
 def _remove_segments_now(disk: Disk, directory: str) -> None:
+    """Remove the log. Snapshots stay, whose names begin with an offset too."""
     for name in sorted(disk.list(directory), reverse=True):
-        if parse_segment_file(name) or name == EPOCHS_FILE:
+        parsed = parse_segment_file(name)
+        if name == EPOCHS_FILE or (parsed and parsed[1].startswith(".")):
             disk.remove_now(f"{directory}/{name}")
 
 
