@@ -10,7 +10,8 @@ from rich.console import Console
 
 from bench import report
 from bench.compare import SELF_VARIABLE, Plan, compare
-from bench.rows import ROWS, Row
+from bench.row import Row
+from bench.rows import ROWS
 from bench.servers import ROOT, ServerFailed
 from bench.usage import machine_facts
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from bench.rows import Context, Sample
+    from bench.row import Context, Sample
 
 VALUE = b"x" * 100
 WARMUP_RECORDS = 20_000
@@ -303,7 +303,7 @@ def pair(ours: str, theirs: str) -> "Callable[[Context], Sample]":
 
     def measure(context: "Context") -> "Sample":
         from bench import topics
-        from bench.rows import Sample
+        from bench.row import Sample
 
         kind = ours if context.side == OURS else theirs
         name = context.topic_name()

@@ -10,8 +10,10 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from bench import programs, topics, usage
+from bench.cluster import SHORT, three_nodes
 from bench.programs import LoadFailed
-from bench.rows import Context, Row, Sample, Suite, fill_offsets, raw_produce
+from bench.row import Context, Row, Sample, Suite
+from bench.rows import fill_offsets, raw_produce
 from bench.servers import Server, ServerFailed, running, scratch, stand_in
 from bench.stats import Spread, ratio_of
 
@@ -30,6 +32,13 @@ DURABLE: Mapping[str, Mapping[str, str]] = {
 }
 # A new group's wait for more members is no work of a server: the same on both sides.
 BOTH: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
+# The settings of the suites of three nodes, beside Kafka's defaults.
+CLUSTERS: Mapping[Suite, Mapping[str, str]] = {
+    Suite.CLUSTER: {},
+    Suite.KILLS: {},
+    Suite.KILLS_SHORT: SHORT,
+}
+ALONE = (Suite.KILLS, Suite.KILLS_SHORT)  # without another side
 # What comes nearest when Apache Kafka stands in for Penstock.
 DURABLE_STAND_IN: Mapping[str, Mapping[str, str]] = {
     OURS: {"log.flush.interval.messages": "1"},
@@ -69,9 +78,11 @@ class Result:
     @property
     def met(self) -> bool | None:
         """None where there is no target, or nothing to hold against it."""
-        if self.row.target is None or self.ratio is None:
+        target, ours = self.row.target, self.spread(OURS)
+        if target is None or ours is None:
             return None
-        return self.row.target.met_by(self.ratio)
+        value = ours.median if target.unit else self.ratio
+        return None if value is None else target.met_by(value)
 
 
 def say(text: str) -> None:
@@ -101,6 +112,11 @@ def prepared(side: str, suite: Suite, plan: Plan, half_rate: float) -> Iterator[
     alone = suite in (Suite.CLIENTS, Suite.DURABILITY)  # Penstock on both sides
     kind = stand_in(OURS, SELF_VARIABLE) if alone else side
     kind = stand_in(kind, SELF_VARIABLE)
+    if suite in CLUSTERS:
+        with scratch() as place, three_nodes(kind, place, CLUSTERS[suite]) as cluster:
+            first = cluster.nodes[0].running()
+            yield Context(first, plan.seconds, plan.quick, half_rate, side, cluster=cluster)
+        return
     changes = BOTH
     seconds = plan.seconds
     if suite is Suite.DURABILITY:
@@ -161,6 +177,6 @@ def compare(plan: Plan) -> list[Result]:
         for suite in Suite:
             if any(row.suite is suite for row in plan.rows):
                 say(f"round {number + 1} of {plan.rounds}: {suite.value}")
-            for side in sides:
+            for side in (OURS,) if suite in ALONE else sides:
                 _measure_suite(side, suite, plan, half_rate, results)
     return list(results.values())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from bench.clients import OURS, PARTITIONS
 
 if TYPE_CHECKING:
-    from bench.rows import Context, Sample
+    from bench.row import Context, Sample
 
 LINES = 3_000_000
 LINES_QUICK = 200_000
@@ -55,7 +55,7 @@ def produced(as_json: bool) -> "Callable[[Context], Sample]":
     def measure(context: "Context") -> "Sample":
         from bench import topics
         from bench.programs import LoadFailed
-        from bench.rows import Sample
+        from bench.row import Sample
         from bench.servers import scratch
 
         count = LINES_QUICK if context.quick else LINES

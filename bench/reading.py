@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bench.clients import BATCH_RECORDS, OURS, PARTITIONS, VALUE, Done, Load, Watch, run, tell
 
 if TYPE_CHECKING:
-    from bench.rows import Context, Sample
+    from bench.row import Context, Sample
 
 RECORDS = 5_000_000
 RECORDS_QUICK = 200_000
@@ -233,7 +233,7 @@ def pair(our_kind: str, their_kind: str) -> "Callable[[Context], Sample]":
 
     def measure(context: "Context") -> "Sample":
         from bench import topics
-        from bench.rows import Sample
+        from bench.row import Sample
 
         kind = our_kind if context.side == OURS else their_kind
         name = f"{context.topic_name()}-{RECORDS_QUICK if context.quick else RECORDS}"

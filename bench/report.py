@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.compare import OURS, THEIRS, Plan, Result
-from bench.rows import Suite
+from bench.row import Suite
 from bench.servers import ROOT
 from bench.stats import cost_percent, figure
 
@@ -28,11 +28,9 @@ HEADINGS = (
 def verdict(result: Result) -> str:
     if result.failures:
         return "failed"
-    if result.ratio is None:
-        return "-"
-    if result.met is None:
-        return "measured"
-    return "met" if result.met else "missed"
+    if result.met is not None:
+        return "met" if result.met else "missed"
+    return "-" if result.ratio is None else "measured"
 
 
 def cells(result: Result) -> list[str]:

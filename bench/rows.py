@@ -8,8 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -26,76 +24,20 @@ from bench import (
     topics,
     usage,
 )
+from bench.cluster_rows import CLUSTER_ROWS
 from bench.programs import Outcome, Run
+from bench.row import Context, Row, Sample, Suite
 from bench.servers import Server
 from bench.stats import Bound, Target
 from penstock.wire.compression import LZ4, NAMES, NONE
 
 PARTITIONS = 10
-ROW_WARMUP_SECONDS = 2.0
 COLD_PRODUCE_RATE = 1000  # requests per second beside the cold reader
 EVICT_EVERY_SECONDS = 0.05
 CLEANING_RECORDS = 3_000_000  # of 1 KB: a cleaner is busy with them for as long as is measured
 MEMBERS, MEMBER_PARTITIONS = 200, 1000
 OFFSETS_TOPIC, OFFSETS_PARTITIONS, OFFSETS = "offsets", 1000, 1_000_000
 SESSION_TOPICS = 4  # Kafka's controller refuses 10,000 partitions in one request
-
-
-class Suite(Enum):
-    """What kind of server a row wants."""
-
-    LOADING = "loading"  # started again over a million committed offsets
-
-    WARM = "warm"  # ten seconds of load first
-    FRESH = "fresh"  # started a second time over its own directory, idle
-    SESSIONS = "sessions"  # will hold 10,000 partitions
-    CLEANING = "cleaning"  # only which side it is counts: the cleaners have their own processes
-    TESTKIT = "testkit"  # just started, over an empty directory
-    CLIENTS = "clients"  # over Penstock on both sides: our clients beside others
-    DURABILITY = "durability"  # Penstock against itself
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One measurement."""
-
-    value: float
-    cpu_s_per_million: float | None = None
-    details: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Context:
-    """Where and how long a row measures."""
-
-    server: Server
-    seconds: float
-    quick: bool = False
-    half_rate: float = 0.0
-    side: str = ""
-    idle_memory: usage.Memory | None = None
-    topics_made: int = 0
-
-    def topic_name(self) -> str:
-        """A new one each time: deleting is not over when the answer arrives."""
-        self.topics_made += 1
-        return f"bench-{self.topics_made}"
-
-    @property
-    def warmup(self) -> float:
-        return min(ROW_WARMUP_SECONDS, self.seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the table."""
-
-    name: str
-    title: str
-    unit: str
-    target: Target | None
-    measure: Callable[[Context], Sample]
-    suite: Suite = Suite.WARM
 
 
 def _watch(context: Context, run: Run, warmup: float) -> tuple[Outcome, float]:
@@ -697,4 +639,5 @@ ROWS: tuple[Row, ...] = (
     *_READING_ROWS,
     *_COMMAND_ROWS,
     *_DURABILITY_ROWS,
+    *CLUSTER_ROWS,
 )

@@ -190,7 +190,8 @@ class Server:
     data: Path
     log: Path
     process: "subprocess.Popen[bytes]"
-    started_s: float
+    launched_at: float
+    started_s: float = 0.0
     command: list[str] = field(repr=False, default_factory=list)
 
     @property
@@ -300,7 +301,7 @@ def _kafka_command(data: Path, ports: Ports, changes: Mapping[str, str]) -> list
     return java_class("kafka.Kafka", str(settings), logging=SERVER_LOGGING, flags=flags)
 
 
-def _penstock_command(data: Path, settings: Mapping[str, str], config: Path | None) -> list[str]:
+def penstock_command(data: Path, settings: Mapping[str, str], config: Path | None) -> list[str]:
     installed = ROOT / ".venv" / "bin" / "penstock"
     start = [str(installed)] if installed.exists() else [sys.executable, "-m", "penstock"]
     sets = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
@@ -327,13 +328,30 @@ def start(
         command = _kafka_command(data, ports, changes or {})
     elif kind == "penstock":
         listener = {} if config else {"listeners": f"PLAINTEXT://127.0.0.1:{ports.client}"}
-        command = _penstock_command(data, {**listener, **(changes or {})}, config)
+        command = penstock_command(data, {**listener, **(changes or {})}, config)
     else:
         raise ServerFailed(f"no such server: {kind}")
+    server = launch(kind, data, ports.client, command)
+    try:
+        while not answers(ports.client):
+            if server.process.poll() is not None:
+                raise ServerFailed(f"{kind} ended at start:\n{server.log_tail()}")
+            if time.monotonic() - server.launched_at > START_SECONDS_MAX:
+                raise ServerFailed(f"{kind} answers nothing:\n{server.log_tail()}")
+            time.sleep(0.001)
+    except BaseException:
+        server.kill()
+        raise
+    server.started_s = time.monotonic() - server.launched_at
+    return server
+
+
+def launch(kind: str, data: Path, port: int, command: list[str]) -> Server:
+    """Starts the process of a server, and waits for nothing."""
     log = data.parent / f"{data.name}-{kind}.log"
     allow_many_files()
     with log.open("ab") as out:
-        began = time.monotonic()
+        launched_at = time.monotonic()
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -343,19 +361,7 @@ def start(
             cwd=data.parent,
             env=_environment(),
         )
-    server = Server(kind, ports.client, data, log, process, 0.0, command)
-    try:
-        while not answers(ports.client):
-            if process.poll() is not None:
-                raise ServerFailed(f"{kind} ended at start:\n{server.log_tail()}")
-            if time.monotonic() - began > START_SECONDS_MAX:
-                raise ServerFailed(f"{kind} answers nothing:\n{server.log_tail()}")
-            time.sleep(0.001)
-    except BaseException:
-        server.kill()
-        raise
-    server.started_s = time.monotonic() - began
-    return server
+    return Server(kind, port, data, log, process, launched_at, command=command)
 
 
 def stand_in(kind: str, variable: str) -> str:

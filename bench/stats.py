@@ -14,14 +14,17 @@ class Bound(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    bound: Bound
-    ratio: float
+    """A limit of the ratio; with a unit, of Penstock's own figure."""
 
-    def met_by(self, ratio: float) -> bool:
-        return ratio >= self.ratio if self.bound is Bound.AT_LEAST else ratio <= self.ratio
+    bound: Bound
+    limit: float
+    unit: str = ""
+
+    def met_by(self, value: float) -> bool:
+        return value >= self.limit if self.bound is Bound.AT_LEAST else value <= self.limit
 
     def __str__(self) -> str:
-        return f"{self.bound.value} {self.ratio:g}"
+        return f"{self.bound.value} {self.limit:g} {self.unit}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

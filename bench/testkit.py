@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from bench.rows import Context, Sample
+    from bench.row import Context, Sample
 
 READY_MS_MAX = 300.0  # what the test kit promises for one broker
 MEASURE_SECONDS_MAX = 120
@@ -89,7 +89,7 @@ def ready(kind: str, beside: str | None = None) -> "Callable[[Context], Sample]"
 
     def measure(context: "Context") -> "Sample":
         from bench.programs import LoadFailed
-        from bench.rows import Sample
+        from bench.row import Sample
 
         ours = context.server.kind == OURS
         if not ours and beside is None:

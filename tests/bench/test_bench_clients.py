@@ -3,7 +3,8 @@
 import pytest
 
 from bench.clients import KINDS, Load, run
-from bench.rows import ROWS, Suite
+from bench.row import Suite
+from bench.rows import ROWS
 from depth import sample
 from penstock.testing.cluster import Cluster
 

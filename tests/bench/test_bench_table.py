@@ -7,7 +7,8 @@ import pytest
 from bench.__main__ import choose
 from bench.compare import OURS, THEIRS, Plan, Result
 from bench.report import as_json, as_markdown, cells, verdict
-from bench.rows import ROWS, Context, Row, Sample, Suite
+from bench.row import Context, Row, Sample, Suite
+from bench.rows import ROWS
 from bench.stats import Bound, Spread, Target, cost_percent, figure, ratio_of
 
 FACTS = {"cores": "2", "commit": "abc1234"}

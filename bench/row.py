@@ -1,0 +1,76 @@
+"""A row: how it is called, what it promises, and how it measures itself."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from bench import usage
+from bench.servers import Server
+from bench.stats import Target
+
+if TYPE_CHECKING:
+    from bench.cluster import ThreeNodes
+
+ROW_WARMUP_SECONDS = 2.0
+
+
+class Suite(Enum):
+    """What kind of server a row wants."""
+
+    LOADING = "loading"  # started again over a million committed offsets
+
+    WARM = "warm"  # ten seconds of load first
+    FRESH = "fresh"  # started a second time over its own directory, idle
+    SESSIONS = "sessions"  # will hold 10,000 partitions
+    CLEANING = "cleaning"  # only which side it is counts: the cleaners have their own processes
+    TESTKIT = "testkit"  # just started, over an empty directory
+    CLIENTS = "clients"  # over Penstock on both sides: our clients beside others
+    DURABILITY = "durability"  # Penstock against itself
+    CLUSTER = "cluster"  # three nodes, each broker and controller
+    KILLS = "kills"  # three nodes of Penstock, on Kafka's timeouts
+    KILLS_SHORT = "kills-short"  # three nodes of Penstock, on short timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measurement."""
+
+    value: float
+    cpu_s_per_million: float | None = None
+    details: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Context:
+    """Where and how long a row measures."""
+
+    server: Server
+    seconds: float
+    quick: bool = False
+    half_rate: float = 0.0
+    side: str = ""
+    idle_memory: usage.Memory | None = None
+    cluster: "ThreeNodes | None" = None  # of three nodes; `server` is the first of them
+    topics_made: int = 0
+
+    def topic_name(self) -> str:
+        """A new one each time: deleting is not over when the answer arrives."""
+        self.topics_made += 1
+        return f"bench-{self.topics_made}"
+
+    @property
+    def warmup(self) -> float:
+        return min(ROW_WARMUP_SECONDS, self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the table."""
+
+    name: str
+    title: str
+    unit: str
+    target: Target | None
+    measure: Callable[[Context], Sample]
+    suite: Suite = Suite.WARM
