@@ -5,25 +5,24 @@ to its clients' listener, DescribeCluster to its controllers' listener, which na
 the quorum as that node knows it.
 """
 
-import random
+import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from bench.programs import LoadFailed
 from bench.servers import (
-    JVM_FLAGS,
-    SERVER_LOGGING,
     Ports,
     Server,
     ServerFailed,
+    free_ports,
     java_class,
+    kafka_server,
     launch,
     node_settings,
     penstock_command,
@@ -34,17 +33,13 @@ from penstock.wire.messages import k02_list_offsets as k02
 from penstock.wire.messages import k03_metadata as k03
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k44_incremental_alter_configs as k44
-from penstock.wire.messages.k60_describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from penstock.wire.messages import k60_describe_cluster as k60
 
 R = TypeVar("R")
 
 NODES = (1, 2, 3)
 CLUSTER_ID = "PTzmBSWnR0yPMdKFGPqYGw"
 DIRECTORY_IDS = ("iF338ye_Ry-vUybUbDeYSA", "iNHGiD66SNimTaBl86gYYg", "ExzopxV4SZyEWGmck9k1sg")
-PORTS = range(20_000, 32_000)  # below those that Linux gives to outgoing connections
 HEAP = "-Xms256M"  # three JVMs share the machine; -Xmx stays 1 GB
 STEP_SECONDS = 0.01
 WAIT_SECONDS_MAX = 300.0
@@ -118,10 +113,7 @@ class ClusterNode:
 
     def launch(self) -> None:
         if self.kind == "kafka":
-            flags = (*JVM_FLAGS, HEAP)
-            command = java_class(
-                "kafka.Kafka", str(self.settings), logging=SERVER_LOGGING, flags=flags
-            )
+            command = kafka_server(self.settings, HEAP)
         else:
             command = penstock_command(self.data, {}, self.settings)
         self.server = launch(self.kind, self.data, self.ports.client, command)
@@ -166,7 +158,9 @@ class ClusterNode:
 
     def active_controller(self) -> int:
         """Return the leader of the quorum as this node knows it; -1 if it knows none."""
-        got = self.controllers.ask(DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse)
+        got = self.controllers.ask(
+            k60.DescribeClusterRequest(endpoint_type=2), k60.DescribeClusterResponse
+        )
         return got.controller_id if got and not got.error_code else -1
 
     def changes(self, topic: str, retention_ms: int) -> bool:
@@ -190,15 +184,6 @@ class ClusterNode:
         return got is not None and not got.topics[0].partitions[0].error_code
 
 
-class FailedOver(NamedTuple):
-    """A killed controller, when another one was named, and when that one had changed a setting."""
-
-    killed: ClusterNode
-    began: float
-    named_at: float
-    changed_at: float
-
-
 class ThreeNodes:
     """A cluster, and what earlier rows left in it."""
 
@@ -207,19 +192,18 @@ class ThreeNodes:
         self.session_s = int(settings.get(SESSION_MS, KAFKAS_SESSION_MS)) / 1000
         self.topics: list[str] = []
         self.partitions = 0  # of each topic
-        self.kills: list[tuple[float, float]] = []  # seconds of a fail-over, of the return
-        self._changes = 0
 
     def wait(
-        self, condition: Callable[[], bool], wanted: str, among: Sequence[ClusterNode]
+        self, condition: Callable[[], bool], wanted: str, without: ClusterNode | None = None
     ) -> float:
-        """Wait while these nodes run; return the time on the monotonic clock."""
+        """Wait while the nodes run; return the time on the monotonic clock."""
         until = time.monotonic() + WAIT_SECONDS_MAX
         while not condition():
             if time.monotonic() > until:
                 raise LoadFailed(f"{wanted}: not within {WAIT_SECONDS_MAX:.0f} s")
-            for node in among:
-                node.running()
+            for node in self.nodes:
+                if node is not without:
+                    node.running()
             time.sleep(STEP_SECONDS)
         return time.monotonic()
 
@@ -228,8 +212,7 @@ class ThreeNodes:
         for node in self.nodes:
             if node.server is None:
                 node.launch()
-        for node in self.nodes:
-            self.wait(lambda: node.brokers() == [*NODES], "three brokers", self.nodes)  # noqa: B023
+        self.wait(lambda: all(each.brokers() == [*NODES] for each in self.nodes), "three brokers")
 
     def wait_for_leaders(self) -> float:
         """Wait until each node knows a leader of every partition; return the time."""
@@ -240,7 +223,7 @@ class ThreeNodes:
                 missing.pop()
             return not missing
 
-        return self.wait(complete, "a leader for every partition", self.nodes)
+        return self.wait(complete, "a leader for every partition")
 
     def create(self, topic: k19.CreatableTopic, node: ClusterNode) -> None:
         request = k19.CreateTopicsRequest(topics=[topic])
@@ -255,6 +238,7 @@ class ThreeNodes:
         if self.topics:
             return 0.0
         self.partitions = TOPIC_PARTITIONS // (10 if quick else 1)
+        os.sync()
         began = time.monotonic()
         for number in range(TOPICS):
             topic = k19.CreatableTopic(
@@ -266,34 +250,15 @@ class ThreeNodes:
     def active_controller(self) -> ClusterNode:
         """Wait until all nodes name the same controller; return it."""
 
-        def named() -> int:
-            found = {node.active_controller() for node in self.nodes}
-            return found.pop() if len(found) == 1 else -1
+        named: set[int] = set()
 
-        self.wait(lambda: named() in NODES, "one active controller", self.nodes)
-        return self.nodes[NODES.index(named())]
+        def agreed() -> bool:
+            named.clear()
+            named.update(node.active_controller() for node in self.nodes)
+            return len(named) == 1 and named <= {*NODES}
 
-    def fail_over(self) -> FailedOver:
-        """Kill the active controller; wait until another node names its successor, and a topic was
-        changed through that node."""
-        killed = self.active_controller()
-        others = [node for node in self.nodes if node is not killed]
-        successors = {node.node_id for node in others}
-        informed: list[ClusterNode] = []
-
-        def named() -> bool:
-            informed.extend(node for node in others if node.active_controller() in successors)
-            return bool(informed)
-
-        began = time.monotonic()
-        killed.kill()
-        named_at = self.wait(named, "a new active controller", others)
-        self._changes += 1
-        retention_ms = 1_000_000 + self._changes
-        changed_at = self.wait(
-            lambda: informed[0].changes(self.topics[0], retention_ms), "a changed topic", others
-        )
-        return FailedOver(killed, began, named_at, changed_at)
+        self.wait(agreed, "one active controller")
+        return self.nodes[NODES.index(named.pop())]
 
     def stop(self) -> float:
         """Stop the three cleanly, all at once; return the seconds it took. The last one of three
@@ -314,7 +279,7 @@ class ThreeNodes:
 @contextmanager
 def three_nodes(kind: str, place: Path, changes: Mapping[str, str]) -> Iterator[ThreeNodes]:
     """A cluster for the length of a block; its end is SIGKILL, its directory is thrown away."""
-    ports = _free_ports(2 * len(NODES))
+    ports = free_ports(2 * len(NODES))
     nodes = [ClusterNode(kind, each, place, Ports(ports.pop(), ports.pop())) for each in NODES]
     addresses = [f"127.0.0.1:{node.ports.controller}" for node in nodes]
     controllers = ",".join(
@@ -331,14 +296,3 @@ def three_nodes(kind: str, place: Path, changes: Mapping[str, str]) -> Iterator[
     finally:
         for node in nodes:
             node.kill()
-
-
-def _free_ports(count: int) -> list[int]:
-    found: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        with suppress(OSError), socket.socket() as trial:
-            trial.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            break
-    return found

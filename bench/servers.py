@@ -5,6 +5,7 @@ block ends the group and removes the directory, also after Ctrl-C.  `compat` use
 """
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,7 @@ STOP_SECONDS_MAX = 60.0
 MAVEN_SECONDS_MAX = 900
 OPEN_FILES_WANTED = 200_000
 LOG_TAIL_LINES = 30
+PORTS = range(20_000, 32_000)
 
 # The settings of config/server.properties as Apache Kafka 4.3 ships it, ports and directory aside.
 SAMPLE_SETTINGS: Mapping[str, str] = {
@@ -248,10 +250,19 @@ class Ports:
 
     @classmethod
     def free(cls) -> "Ports":
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            second.bind(("127.0.0.1", 0))
-            return cls(int(first.getsockname()[1]), int(second.getsockname()[1]))
+        return cls(*free_ports(2))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on. Linux gives higher ones to outgoing connections, which could
+    take the port of a server while it is down."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.choice(PORTS)
+        with suppress(OSError), socket.socket() as trial:
+            trial.bind(("127.0.0.1", port))
+            found.add(port)
+    return sorted(found)
 
 
 def node_settings(data: Path, ports: Ports, changes: Mapping[str, str]) -> dict[str, str]:
@@ -296,9 +307,16 @@ def _kafka_command(data: Path, ports: Ports, changes: Mapping[str, str]) -> list
         )
         if formatted.returncode:
             raise ServerFailed(f"StorageTool failed:\n{formatted.stdout}{formatted.stderr}")
-    gc_log = f"-Xlog:gc*:file={work}/kafkaServer-gc.log:time,tags:filecount=10,filesize=100M"
-    flags = (*JVM_FLAGS, gc_log)
-    return java_class("kafka.Kafka", str(settings), logging=SERVER_LOGGING, flags=flags)
+    return kafka_server(settings)
+
+
+def kafka_server(settings: Path, *flags: str) -> list[str]:
+    """Tells how to start Kafka as its scripts do; further flags of the JVM go over theirs."""
+    gc_log = (
+        f"-Xlog:gc*:file={settings.with_suffix('')}-gc.log:time,tags:filecount=10,filesize=100M"
+    )
+    all_flags = (*JVM_FLAGS, gc_log, *flags)
+    return java_class("kafka.Kafka", str(settings), logging=SERVER_LOGGING, flags=all_flags)
 
 
 def penstock_command(data: Path, settings: Mapping[str, str], config: Path | None) -> list[str]:

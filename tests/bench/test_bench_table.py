@@ -78,6 +78,13 @@ def test_a_row_without_a_target_is_only_measured() -> None:
     assert verdict(result_of([], [2.0], None)) == "-"
 
 
+def test_a_target_with_a_unit_is_a_limit_of_penstocks_own_median() -> None:
+    limit = Target(Bound.AT_MOST, 1.5, "%")
+    alone, beside = result_of([1.0, 1.6, 1.4], [], limit), result_of([1.6], [4.0], limit)
+    assert [verdict(alone), verdict(beside)] == ["met", "missed"]
+    assert cells(alone)[3:7] == ["-", "-", "≤ 1.5 %", "met"]
+
+
 def test_durability_shows_its_cost() -> None:
     assert cost_percent(200.0, 180.0) == pytest.approx(10.0)
     result = result_of([180.0], [200.0], Target(Bound.AT_LEAST, 0.9), Suite.DURABILITY)
