@@ -261,8 +261,8 @@ class ThreeNodes:
         return self.nodes[NODES.index(named.pop())]
 
     def stop(self) -> float:
-        """Stop the three cleanly, all at once; return the seconds it took. The last one of three
-        that end one after another would have no controller to ask."""
+        """Stop the three cleanly, all at once; return the seconds it took. One after another, the
+        last one would surely find no controller to ask."""
         began = time.monotonic()
         servers = [node.running() for node in self.nodes]
         for server in servers:
