@@ -11,7 +11,6 @@ from penstock.errors import (
 )
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.raft.log_view import EpochEnd
-from penstock.raft.outstanding import OutstandingRequest
 from penstock.raft.quorum_messages import (
     end_epoch_request,
     endpoint_in,
@@ -28,6 +27,7 @@ from penstock.raft.request_rules import (
     settle_answer,
     voter_request_error,
 )
+from penstock.raft.requests_in_flight import OutstandingRequest
 from penstock.raft.roles import (
     CandidateRole,
     FollowerRole,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from penstock.errors import InconsistentClusterId, InvalidRequest, InvalidVoterKey
 from penstock.model import CLUSTER_METADATA_TOPIC
-from penstock.raft.outstanding import OutstandingRequest
 from penstock.raft.quorum_messages import (
     begin_epoch_response,
     end_epoch_response,
@@ -20,6 +19,7 @@ from penstock.raft.request_rules import (
     settle_answer,
     voter_request_error,
 )
+from penstock.raft.requests_in_flight import OutstandingRequest
 from penstock.raft.roles import FollowerRole, ResignedRole
 from penstock.raft.voters import VoterEndpoint
 from penstock.wire.messages import k53_begin_quorum_epoch as begin

@@ -25,7 +25,7 @@ from penstock.raft.fetch_service import (
     handle_fetch,
     handle_fetch_snapshot,
 )
-from penstock.raft.following import (
+from penstock.raft.follower import (
     fetch_from_any,
     handle_fetch_answer,
     handle_snapshot_answer,

@@ -1,7 +1,7 @@
 """State of one replica of the metadata log, and its transitions between roles.
 
 Invariants: the epoch never falls; a vote and a leader never change within an epoch; the high
-watermark never falls. Rules of each role are in election.py, leadership.py and following.py.
+watermark never falls. Rules of each role are in election.py, leadership.py and follower.py.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from penstock.model import ZERO_ID
 from penstock.raft.leader_change import leader_change_messages
 from penstock.raft.log_view import LogView
-from penstock.raft.outstanding import OutstandingRequests
 from penstock.raft.quorum_effects import (
     AppendControl,
     ControlMessage,
@@ -27,6 +26,7 @@ from penstock.raft.quorum_effects import (
 from penstock.raft.quorum_events import QuorumRequest
 from penstock.raft.quorum_state import NO_NODE, QuorumState
 from penstock.raft.replica_key import ReplicaKey
+from penstock.raft.requests_in_flight import OutstandingRequests
 from penstock.raft.roles import (
     FOREVER,
     UNKNOWN_OFFSET,
