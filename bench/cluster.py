@@ -42,6 +42,7 @@ CLUSTER_ID = "PTzmBSWnR0yPMdKFGPqYGw"
 DIRECTORY_IDS = ("iF338ye_Ry-vUybUbDeYSA", "iNHGiD66SNimTaBl86gYYg", "ExzopxV4SZyEWGmck9k1sg")
 HEAP = "-Xms256M"  # three JVMs share the machine; -Xmx stays 1 GB
 STEP_SECONDS = 0.01
+ANSWER_MS_MAX = 60_000
 WAIT_SECONDS_MAX = 300.0
 STOP_SECONDS_MAX = 330.0  # Apache Kafka waits up to 5 minutes for a controller at its stop
 FORMAT_SECONDS_MAX = 120
@@ -70,7 +71,7 @@ class Listener:
         """Return the answer; None from a listener that cannot be reached."""
         try:
             if self._connection is None:
-                self._connection = Connection("127.0.0.1", self._port)
+                self._connection = Connection("127.0.0.1", self._port, timeout_ms=ANSWER_MS_MAX)
             return self._connection.request(message, expect)
         except CannotReach:
             self.close()
