@@ -2,8 +2,8 @@
 
 Property tests have no deadline: how long an example takes says how busy the machine is. The
 timeout of pytest bounds them all. `make test` tries the same examples in each run. Signals that
-this process was started to ignore (nohup) are ignored by it alone: a process that a test starts has
-them as any other.
+this process was started to ignore (nohup, a script's `&`) are ignored by it alone: a process that a
+test starts has them as any other.
 
 A machine survives an exception of its own code (machine/runtime.py), and a node one in a handler of
 its requests (broker/request.py); the log names them. In a test such an exception is a failure,
@@ -35,7 +35,7 @@ settings.register_profile(
 )
 settings.load_profile("penstock")
 
-for _number in (signal.SIGHUP, signal.SIGQUIT):
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
 

@@ -13,14 +13,24 @@ import pytest
 
 
 def patch_own_thread(
-    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, replacement: Callable[..., Any]
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, replacement: Any
 ) -> None:
-    """Replace a method for calls from the thread of this test."""
-    original, own = getattr(owner, name), get_ident()
+    """Replace a function, method or property for calls from the thread of this test."""
+    original = getattr(owner, name)
+    if isinstance(original, property):
+        assert original.fget is not None, "a property that can be read"
+        chosen = _by_thread(original.fget, replacement.fget)
+        monkeypatch.setattr(owner, name, property(chosen))
+    else:
+        monkeypatch.setattr(owner, name, _by_thread(original, replacement))
+
+
+def _by_thread(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
+    own = get_ident()
 
     @wraps(original)
     def by_thread(*arguments: Any, **named: Any) -> Any:
         chosen = replacement if get_ident() == own else original
         return chosen(*arguments, **named)
 
-    monkeypatch.setattr(owner, name, by_thread)
+    return by_thread

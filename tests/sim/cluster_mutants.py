@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from own_thread import patch_own_thread
 from penstock.broker.broker import Broker
 from penstock.broker.metadata.quorum_controller import QuorumController
 from penstock.broker.partitions.partition import Partition
@@ -43,7 +44,7 @@ def act_before_replay(patch: pytest.MonkeyPatch) -> None:
         runtime._active_at = runtime._committed = None
         runtime._activate()
 
-    patch.setattr(Runtime, "gained", gained_at_once)
+    patch_own_thread(patch, Runtime, "gained", gained_at_once)
 
 
 def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
@@ -52,7 +53,7 @@ def reply_before_commit(patch: pytest.MonkeyPatch) -> None:
     def park_nowhere(runtime: Runtime[Any], _offset: int, *rest: Any) -> None:
         park(runtime, 0, *rest)
 
-    patch.setattr(Runtime, "_park", park_nowhere)
+    patch_own_thread(patch, Runtime, "_park", park_nowhere)
 
 
 def believe_old_broker_epochs(patch: pytest.MonkeyPatch) -> None:
@@ -60,7 +61,7 @@ def believe_old_broker_epochs(patch: pytest.MonkeyPatch) -> None:
         known = image.brokers.get(broker_id)
         return known if known is not None else check_broker_epoch(image, broker_id, broker_epoch)
 
-    patch.setattr(broker_heartbeats, "check_broker_epoch", check_id_alone)
+    patch_own_thread(patch, broker_heartbeats, "check_broker_epoch", check_id_alone)
 
 
 def count_contact_after_the_queue(patch: pytest.MonkeyPatch) -> None:
@@ -76,7 +77,7 @@ def count_contact_after_the_queue(patch: pytest.MonkeyPatch) -> None:
         request = ControllerRequest(message, version, controller._entropy.uuid())
         controller._runtime.submit(request, answered)
 
-    patch.setattr(QuorumController, "submit", submit)
+    patch_own_thread(patch, QuorumController, "submit", submit)
 
 
 def snapshot_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
@@ -112,8 +113,8 @@ def snapshot_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
         )
         quorum._snapshots.write(snapshot_id, batches, done)
 
-    patch.setattr(QuorumController, "snapshot", snapshot)
-    patch.setattr(Quorum, "write_snapshot", write_snapshot)
+    patch_own_thread(patch, QuorumController, "snapshot", snapshot)
+    patch_own_thread(patch, Quorum, "write_snapshot", write_snapshot)
 
 
 def acknowledge_before_sync(patch: pytest.MonkeyPatch) -> None:
@@ -122,19 +123,19 @@ def acknowledge_before_sync(patch: pytest.MonkeyPatch) -> None:
     def begin_without_waits(directory: LogDirectory, *given: Any, **settings: Any) -> None:
         begin(directory, *given, **{**settings, "waits_for_sync": False})
 
-    patch.setattr(LogDirectory, "__init__", begin_without_waits)
+    patch_own_thread(patch, LogDirectory, "__init__", begin_without_waits)
 
 
 def lead_while_fenced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Partition, "stop_leading", lambda _partition: None)
+    patch_own_thread(patch, Partition, "stop_leading", lambda _partition: None)
 
 
 def lead_while_replaced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Broker, "is_replaced", property(lambda _broker: False))
+    patch_own_thread(patch, Broker, "is_replaced", property(lambda _broker: False))
 
 
 def forget_sessions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BrokerSessions, "has_session", lambda *_arguments: False)
+    patch_own_thread(patch, BrokerSessions, "has_session", lambda *_arguments: False)
 
 
 CLUSTER_MUTANTS = (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from own_thread import patch_own_thread
 from penstock.raft import election, leadership
 from penstock.raft.log_view import EpochEnd
 from penstock.raft.machine import QuorumMachine
@@ -24,11 +25,13 @@ class Mutant:
 
 
 def count_before_own_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(leadership, "own_counted_offset", lambda replica: replica.log.end_offset)
+    patch_own_thread(
+        patch, leadership, "own_counted_offset", lambda replica: replica.log.end_offset
+    )
 
 
 def fetch_before_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(RaftReplica, "is_synced", property(lambda _replica: True))
+    patch_own_thread(patch, RaftReplica, "is_synced", property(lambda _replica: True))
 
 
 def _start_from(
@@ -41,7 +44,7 @@ def _start_from(
     ) -> list[QuorumEffect]:
         return start(machine, change(stored, machine.replica) if stored else None, now_ms)
 
-    patch.setattr(QuorumMachine, "start", start_from)
+    patch_own_thread(patch, QuorumMachine, "start", start_from)
 
 
 def forget_votes(patch: pytest.MonkeyPatch) -> None:
@@ -64,14 +67,14 @@ def vote_for_any_log(patch: pytest.MonkeyPatch) -> None:
     def is_up_to_date(_replica: RaftReplica, _end: EpochEnd) -> bool:
         return True
 
-    patch.setattr(election, "is_up_to_date", is_up_to_date)
+    patch_own_thread(patch, election, "is_up_to_date", is_up_to_date)
 
 
 def commit_older_epochs_by_counting(patch: pytest.MonkeyPatch) -> None:
     def may_commit(_start: EpochEnd, offset: int) -> bool:
         return offset >= 0
 
-    patch.setattr(leadership, "may_commit", may_commit)
+    patch_own_thread(patch, leadership, "may_commit", may_commit)
 
 
 def snapshot_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
@@ -83,7 +86,7 @@ def snapshot_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
             return None
         return MetadataSnapshotId(log.end_offset, log.last_epoch)
 
-    patch.setattr(QuorumMachine, "next_snapshot_id", next_snapshot_id)
+    patch_own_thread(patch, QuorumMachine, "next_snapshot_id", next_snapshot_id)
 
 
 MUTANTS = (

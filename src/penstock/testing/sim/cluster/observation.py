@@ -1,12 +1,14 @@
 """Observers of the nodes' own code, for the length of a simulated run.
 
 The methods of quorum and controller are wrapped where they are looked up: no node knows of its
-observer, and the observer sees the acts of a node instead of its reports.
+observer, and the observer sees the acts of a node instead of its reports. Nodes that run in another
+thread of the process, such as an embedded one, are not observed.
 """
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from threading import get_ident
 from typing import Any, Protocol
 from unittest.mock import patch
 
@@ -71,11 +73,18 @@ def silenced() -> Iterator[None]:
 
 @contextmanager
 def observed(observer: NodeObserver) -> Iterator[None]:
-    """Let the observer see all nodes of this process inside the context."""
+    """Let the observer see all nodes of this thread inside the context."""
+    own = get_ident()
     with ExitStack() as stack:
 
         def wrap(owner: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-            stack.enter_context(patch.object(owner, name, make(getattr(owner, name))))
+            plain = getattr(owner, name)
+            watched = make(plain)
+
+            def by_thread(*arguments: Any) -> Any:
+                return (watched if get_ident() == own else plain)(*arguments)
+
+            stack.enter_context(patch.object(owner, name, by_thread))
 
         wrap(Quorum, "_perform_one", lambda method: _performing(observer, method))
         wrap(Quorum, "_store", lambda method: _storing(observer, method))
