@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.errors import KafkaError, UnknownTopicOrPartition
+from penstock.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from penstock.client.admin.blocking import Admin
@@ -71,8 +71,12 @@ def make_topic(
 
     with Admin(bootstrap=bootstrap) as admin:
         topic = NewTopic(name, partitions=partitions, configs=texts_of(config or {}))
+        is_new = isinstance(admin.describe_topics([name])[name], UnknownTopicOrPartition)
         result = admin.create_topics([topic])[name]
-        if isinstance(result, Exception):
+        # At a change of the controller a node sends the request again, which may have succeeded.
+        if isinstance(result, Exception) and not (
+            is_new and isinstance(result, TopicAlreadyExists)
+        ):
             raise result
         if leaders:
             _wait_for_leaders(admin, name, partitions)
