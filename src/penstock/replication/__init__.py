@@ -1,1 +1,1 @@
-"""Leader side of one partition, as plain objects without I/O."""
+"""Leader and follower of one partition, and the fetches between two nodes, without I/O."""
