@@ -6,7 +6,7 @@ import pytest
 from controller_bench import ORDERS, Bench, alter, manual
 
 from penstock import errors
-from penstock.controller.image import UNASSIGNED_DIRECTORY, PartitionImage
+from penstock.controller.image import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionImage
 from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.messages import k46_list_partition_reassignments as k46
 
@@ -122,6 +122,17 @@ def test_back_to_where_it_was_is_as_good_as_cancelling() -> None:
     reassign(bench, [1, 2])
     assert reassign(bench, [1]).error_code == 0
     assert (orders(bench).replicas, under_way(bench)) == ((1,), [])
+
+
+def test_a_reassignment_elects_no_leader_uncleanly() -> None:
+    bench = Bench((1, 2, 3))
+    manual(bench, {0: [1, 2]})
+    for broker_id in (2, 1):
+        bench.beat(broker_id, bench.image.brokers[broker_id].epoch, want_fence=True)
+    bench.beat(2, bench.image.brokers[2].epoch)
+    alter(bench, ORDERS, ("unclean.leader.election.enable", SET, "true"))
+    assert reassign(bench, [2, 3]).error_code == 0
+    assert orders(bench).leader == NO_LEADER
 
 
 @pytest.mark.parametrize("unclean", [False, True])

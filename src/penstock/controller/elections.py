@@ -31,9 +31,11 @@ LEADER_UNCHANGED = -2
 
 
 class LeaderElection(Enum):
-    """ONLINE: any valid leader for a partition without one. PREFERRED: the first replica, if valid.
-    UNCLEAN: any live replica, without a valid leader."""
+    """CLEAN: any valid leader for a partition without one. ONLINE: the same, and an unclean one
+    where the topic allows that. PREFERRED: the first replica, if valid. UNCLEAN: any live replica,
+    without a valid leader."""
 
+    CLEAN = "clean"
     ONLINE = "online"
     PREFERRED = "preferred"
     UNCLEAN = "unclean"
@@ -79,9 +81,10 @@ class Electorate:
         return min(int(value), len(partition.replicas))
 
     def unclean_allowed(self, topic: str) -> bool:
-        if self.election is not LeaderElection.ONLINE:
-            return self.election is LeaderElection.UNCLEAN
-        return self.unclean_configured(topic)
+        """Return whether a replica that may lack records may lead."""
+        if self.election is LeaderElection.ONLINE:
+            return self.unclean_configured(topic)
+        return self.election is LeaderElection.UNCLEAN
 
     def unclean_configured(self, topic: str) -> bool:
         static = str(self.settings.unclean_leader_election_enable).lower()
@@ -96,47 +99,40 @@ def change_partition(
 ) -> PartitionChangeRecord | None:
     """Return the record that takes the partition to its wanted state; None if nothing changes.
 
-    `wanted` has the new replicas and in-sync set, if they change.
+    `wanted` has the new replicas, directories, in-sync set and recovery state, if they change.
     """
-    with_eligible = electorate.image.eligible_leaders_enabled
-    gone = (electorate.removed, electorate.crashed)
     wanted = wanted or partition
-    isr = [each for each in wanted.isr if each not in gone]
+    isr = [each for each in wanted.isr if each not in (electorate.removed, electorate.crashed)]
     if wanted.adding or wanted.removing:
         wanted, isr = complete_reassignment(wanted, isr)
-    eligible = []
-    if with_eligible and len(isr) < electorate.min_isr(topic.name, partition):
-        eligible = _eligible_leaders(electorate, partition, wanted, isr)
-    last_known = list(partition.last_known_leaders)
+    eligible = eligible_leaders(electorate, topic, partition, wanted, isr)
     record = PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id)
 
-    leader, unclean = _elect(electorate, topic, partition, wanted, isr, eligible)
+    leader, unclean = elect_leader(electorate, topic, partition, wanted, isr, eligible)
     if leader != partition.leader:
         record.leader = leader
-        if unclean:
-            isr, eligible = [leader], []
-            if partition.recovery_state != RECOVERING:
-                record.leader_recovery_state = RECOVERING
-        elif leader in eligible:
-            isr = [leader]
-            eligible = [each for each in eligible if each != leader]
+        isr, eligible = _sets_under_new_leader(leader, isr, eligible, unclean=unclean)
+        if unclean and partition.recovery_state != RECOVERING:
+            record.leader_recovery_state = RECOVERING
     elif any(each not in wanted.replicas for each in partition.replicas):
         record.leader = leader  # a new epoch: those that go must not be taken for followers
-    if not with_eligible and not isr:
-        isr = list(partition.isr)  # the last one in sync stays named: only it may lead again
-    if with_eligible and record.leader >= 0:
-        last_known = []
-    elif with_eligible and leader == NO_LEADER != partition.leader and not last_known:
-        last_known = [partition.leader]  # noted once: later changes leave the first one
-    shrinks = any(each not in isr for each in partition.isr)
-    if shrinks and electorate.image.metadata_version < ISR_SHRINK_KEEPS_EPOCH_SINCE:
+    if not electorate.image.eligible_leaders_enabled:
+        eligible = []
+        isr = isr or list(partition.isr)  # the last one in sync stays named, to lead again
+    if _shrink_begins_epoch(electorate.image, partition, isr) and not _names_leader(record):
         record.leader = leader
+    if wanted.recovery_state != partition.recovery_state:
+        record.leader_recovery_state = wanted.recovery_state
 
-    changed = record.leader != LEADER_UNCHANGED or record.leader_recovery_state >= 0
+    changed = _names_leader(record) or record.leader_recovery_state >= 0
     for name, value, before in (
         ("isr", isr, partition.isr),
         ("eligible_leader_replicas", eligible, partition.eligible_leaders),
-        ("last_known_elr", last_known, partition.last_known_leaders),
+        (
+            "last_known_elr",
+            last_known_leaders(electorate.image, partition, record),
+            partition.last_known_leaders,
+        ),
         ("replicas", list(wanted.replicas), partition.replicas),
         ("adding_replicas", list(wanted.adding), partition.adding),
         ("removing_replicas", list(wanted.removing), partition.removing),
@@ -146,6 +142,43 @@ def change_partition(
             setattr(record, name, value)
             changed = True
     return record if changed else None
+
+
+def _names_leader(record: PartitionChangeRecord) -> bool:
+    """Return whether the record begins a leader epoch."""
+    return bool(record.leader != LEADER_UNCHANGED)
+
+
+def _sets_under_new_leader(
+    leader: int, isr: list[int], eligible: list[int], *, unclean: bool
+) -> tuple[list[int], list[int]]:
+    """Return the in-sync set and the eligible leader replicas under a newly elected leader."""
+    if unclean:
+        return [leader], []
+    if leader in eligible:
+        return [leader], [each for each in eligible if each != leader]
+    return isr, eligible
+
+
+def _shrink_begins_epoch(image: Image, partition: PartitionImage, isr: list[int]) -> bool:
+    """Return whether a smaller in-sync set alone begins a leader epoch (KAFKA-15021)."""
+    shrinks = any(each not in isr for each in partition.isr)
+    return shrinks and image.metadata_version < ISR_SHRINK_KEEPS_EPOCH_SINCE
+
+
+def last_known_leaders(
+    image: Image, partition: PartitionImage, record: PartitionChangeRecord
+) -> list[int]:
+    """Return the leader that a partition loses. A note ends with the next leader, and no later loss
+    replaces it before."""
+    noted = list(partition.last_known_leaders)
+    if not image.eligible_leaders_enabled:
+        return noted
+    if record.leader >= 0:
+        return []
+    if record.leader == NO_LEADER != partition.leader and not noted:
+        return [partition.leader]
+    return noted
 
 
 def complete_reassignment(
@@ -163,7 +196,7 @@ def complete_reassignment(
 def _directories(image: Image, partition: PartitionImage, wanted: PartitionImage) -> list[bytes]:
     """Return the directory of each replica; a new replica gets its broker's default."""
     if wanted.replicas == partition.replicas or image.metadata_version < DIRECTORIES_SINCE:
-        return list(partition.directories)
+        return list(wanted.directories)
     known = dict(zip(partition.replicas, partition.directories, strict=False))
     return [known.get(each) or default_directory(image, each) for each in wanted.replicas]
 
@@ -178,17 +211,25 @@ def default_directory(image: Image, broker_id: int) -> bytes:
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 
-def _eligible_leaders(
-    electorate: Electorate, partition: PartitionImage, wanted: PartitionImage, isr: list[int]
+def eligible_leaders(
+    electorate: Electorate,
+    topic: Topic,
+    partition: PartitionImage,
+    wanted: PartitionImage,
+    isr: list[int],
 ) -> list[int]:
     """Return the replicas that leave an in-sync set below min.insync.replicas, and those that have
-    left it before."""
+    left it before. With a whole set none is needed."""
+    if not electorate.image.eligible_leaders_enabled:
+        return list(partition.eligible_leaders)  # of an earlier feature level: used up by a change
+    if len(isr) >= electorate.min_isr(topic.name, partition):
+        return []
     candidates = dict.fromkeys((*partition.eligible_leaders, *partition.isr))
     gone = (*isr, electorate.crashed)
     return [each for each in candidates if each not in gone and each in wanted.replicas]
 
 
-def _elect(
+def elect_leader(
     electorate: Electorate,
     topic: Topic,
     partition: PartitionImage,
@@ -204,13 +245,20 @@ def _elect(
     for each in (first, partition.leader, *wanted.replicas):
         if each in entitled and electorate.may_lead(partition, each):
             return each, False
-    if not entitled and electorate.image.eligible_leaders_enabled:
-        # No replica is sure to have all records; the last leader has the most.
-        last = partition.last_known_leaders
-        if len(last) == 1 and electorate.may_lead(partition, last[0]):
-            return last[0], True
+    last = _last_known_leader(electorate, partition)
+    if not entitled and last is not None:
+        return last, True
     if electorate.unclean_allowed(topic.name):
         for each in wanted.replicas:
             if electorate.may_lead(partition, each):
                 return each, True
     return NO_LEADER, False
+
+
+def _last_known_leader(electorate: Electorate, partition: PartitionImage) -> int | None:
+    """Return the last leader if it may lead again. Where no replica is sure to have all records,
+    it has the most."""
+    noted = partition.last_known_leaders
+    if not electorate.image.eligible_leaders_enabled or len(noted) != 1:
+        return None
+    return noted[0] if electorate.may_lead(partition, noted[0]) else None

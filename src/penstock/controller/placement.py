@@ -117,7 +117,8 @@ def _check(replication_factor: int, broker_count: int, unfenced_count: int) -> N
     prefix = f"Unable to replicate the partition {replication_factor} time(s): "
     if unfenced_count == 0:
         raise InvalidReplicationFactor(
-            prefix + "All brokers are currently fenced. Start one, or wait until it has registered."
+            f"{prefix}All brokers are currently fenced, or have all their log directories "
+            "cordoned. Start one, or wait until it has registered."
         )
     if replication_factor > broker_count:
         raise InvalidReplicationFactor(

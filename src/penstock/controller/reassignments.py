@@ -90,7 +90,8 @@ class ReassignmentRequests:
             removing=removing or partition.removing,
             adding=adding or partition.adding,
         )
-        return change_partition(Electorate(self._image, self._settings), topic, partition, wanted)
+        electorate = Electorate(self._image, self._settings, election=LeaderElection.CLEAN)
+        return change_partition(electorate, topic, partition, wanted)
 
     def _check_target(self, target: Sequence[int]) -> None:
         what = "The manual partition assignment includes"
