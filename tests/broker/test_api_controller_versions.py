@@ -28,12 +28,14 @@ from penstock.wire.messages import k52_vote as k52
 from penstock.wire.messages import k53_begin_quorum_epoch as k53
 from penstock.wire.messages import k54_end_quorum_epoch as k54
 from penstock.wire.messages import k55_describe_quorum as k55
+from penstock.wire.messages import k56_alter_partition as k56
 from penstock.wire.messages import k58_envelope as k58
 from penstock.wire.messages import k59_fetch_snapshot as k59
 from penstock.wire.messages import k62_broker_registration as k62
 from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k67_allocate_producer_ids as k67
 from penstock.wire.messages import k70_controller_registration as k70
+from penstock.wire.messages import k73_assign_replicas_to_dirs as k73
 
 CONTROLLER_KEYS = [key for key in HANDLERS if APIS[key].listeners == {"controller"}]
 FETCH = 1
@@ -134,16 +136,28 @@ def _register_controller(asker: Asker, version: int) -> object:
     return asker.ask(request, version).error_code == 0
 
 
+def _alter_partition(asker: Asker, version: int) -> object:
+    request = k56.AlterPartitionRequest(broker_id=1, broker_epoch=1_000_000)
+    return asker.ask(request, version).error_code == StaleBrokerEpoch.code
+
+
+def _assign_directories(asker: Asker, version: int) -> object:
+    request = k73.AssignReplicasToDirsRequest(broker_id=1, broker_epoch=1_000_000)
+    return asker.ask(request, version).error_code == StaleBrokerEpoch.code
+
+
 CASES: dict[int, Case] = {
     52: _vote,
     53: _begin_epoch,
     54: _end_epoch,
+    56: _alter_partition,
     58: _create,
     59: _fetch_snapshot,
     62: _register_broker,
     63: _heartbeat,
     67: _allocate,
     70: _register_controller,
+    73: _assign_directories,
 }
 
 

@@ -165,9 +165,28 @@ CUTS: dict[int, tuple[PieceRule, ...]] = {
             )
         ),
     ),
+    56: (
+        PieceRule(
+            (
+                Level("topics", "topics", ("topic_id",), ("topic_id",)),
+                Level("partitions", "partitions", ("partition_index",)),
+            ),
+            equals=Equals.APART,
+        ),
+    ),
     61: (PieceRule(_topics(partitions="partition_indexes", index="")),),
     65: (PieceRule((Level("transactional_ids", "transaction_states"),)),),
     69: (PieceRule((Level("group_ids", "groups"),)),),
+    73: (
+        PieceRule(
+            (
+                Level("directories", "directories", ("id",), ("id",)),
+                Level("topics", "topics", ("topic_id",), ("topic_id",)),
+                Level("partitions", "partitions", ("partition_index",)),
+            ),
+            equals=Equals.APART,
+        ),
+    ),
 }
 
 

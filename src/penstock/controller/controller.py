@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.controller.alter_partition import AlterPartitionRequests
 from penstock.controller.broker_heartbeats import HeartbeatRequests
 from penstock.controller.broker_progress import BrokerProgress
 from penstock.controller.broker_registration import RegistrationRequests
@@ -25,6 +26,7 @@ from penstock.controller.records import (
     METADATA_VERSION_LATEST,
     METADATA_VERSION_MIN,
 )
+from penstock.controller.replica_directories import ReplicaDirectoryRequests
 from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.controller.topics import TopicRequests
@@ -41,6 +43,10 @@ from penstock.wire.messages.k45_alter_partition_reassignments import (
 )
 from penstock.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
+)
+from penstock.wire.messages.k56_alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
 )
 from penstock.wire.messages.k57_update_features import UpdateFeaturesRequest
 from penstock.wire.messages.k62_broker_registration import (
@@ -62,6 +68,10 @@ from penstock.wire.messages.k67_allocate_producer_ids import (
 from penstock.wire.messages.k70_controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
+)
+from penstock.wire.messages.k73_assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
 )
 from penstock.wire.records.metadata import (
     AbortTransactionRecord,
@@ -219,9 +229,13 @@ class Controller:
     # Requests
 
     def handle(self, event: Any, _now_ms: int) -> Outcome:
-        if isinstance(event, FenceStaleBroker):
-            return self._heartbeats().fence_stale(event)
-        assert isinstance(event, ControllerRequest), "the controller handles requests only"
+        match event:
+            case FenceStaleBroker():
+                return self._heartbeats().fence_stale(event)
+        assert isinstance(event, ControllerRequest), "no other event is for the controller"
+        return self._handle_request(event)
+
+    def _handle_request(self, event: ControllerRequest) -> Outcome:
         message, version = event.message, event.version
         match message:
             case CreateTopicsRequest():
@@ -241,6 +255,12 @@ class Controller:
                 return ConfigRequests(self.image, self._rules).incremental(message)
             case AlterConfigsRequest():
                 return ConfigRequests(self.image, self._rules).replace_all(message)
+            case AlterPartitionRequest():
+                in_sync_sets = AlterPartitionRequests(self.image, self._settings)
+                return _or_code(AlterPartitionResponse, in_sync_sets.alter, message, version)
+            case AssignReplicasToDirsRequest():
+                directories = ReplicaDirectoryRequests(self.image, self._settings)
+                return _or_code(AssignReplicasToDirsResponse, directories.assign, message)
             case UpdateFeaturesRequest():
                 features = FeatureRequests(self.image, self._settings, self._facts)
                 return features.update(message, version)

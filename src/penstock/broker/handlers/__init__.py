@@ -63,6 +63,7 @@ HANDLERS: dict[int, str] = {
     53: "k53_begin_quorum_epoch",
     54: "k54_end_quorum_epoch",
     55: "k55_describe_quorum",
+    56: "k56_alter_partition",
     57: "k57_update_features",
     58: "k58_envelope",
     59: "k59_fetch_snapshot",
@@ -77,6 +78,7 @@ HANDLERS: dict[int, str] = {
     68: "k68_consumer_group_heartbeat",
     69: "k69_consumer_group_describe",
     70: "k70_controller_registration",
+    73: "k73_assign_replicas_to_dirs",
     74: "k74_list_config_resources",
     75: "k75_describe_topic_partitions",
 }
