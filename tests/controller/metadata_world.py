@@ -1,6 +1,6 @@
 """A metadata quorum in a world of seeds: simulated disk, time that stands still, counted chance."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -91,10 +91,12 @@ class MetadataWorld:
         *,
         seed: int = 0,
         snapshots: SnapshotPolicy | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.disk = disk if disk is not None else SimDisk(seed)
         self.time = Ticking(seed)
         self.snapshots = snapshots or SnapshotPolicy()
+        self.settings = settings or {}
         self.failures: list[DiskFailed] = []
         self.problems: list[str] = []
         self.meta: MetaProperties
@@ -119,7 +121,9 @@ class MetadataWorld:
             me=QuorumVoter(1, self.meta.directory_id, (ENDPOINT,)),
             quorum=QuorumSettings(ReplicaSettings(cluster_id=self.meta.cluster_id)),
             transport=NoTransport(),
-            controller=ControllerSettings(cluster_id=self.meta.cluster_id, node_id=1),
+            controller=ControllerSettings(
+                cluster_id=self.meta.cluster_id, node_id=1, **self.settings
+            ),
             rules=FewRules(),
             snapshots=self.snapshots,
             open_log=open_stored_log(self.disk, METADATA_DIRECTORY, self.time),

@@ -4,12 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controller_bench import ORDERS, Bench, alter_response, registration
+from controller_bench import ORDERS, Bench, alter_response, manual, registration
+from replica_requests import alter_in_sync_set, assign_directory
 
+from penstock.controller.elections import LeaderElection
+from penstock.controller.image import LOST_DIRECTORY
+from penstock.controller.periodic_elections import ElectionRound, LeaderCheck
 from penstock.controller.records import decode_record
+from penstock.effects import SetTimer
 from penstock.errors import BY_CODE
 from penstock.wire.messages import k20_delete_topics as k20
 from penstock.wire.messages import k37_create_partitions as k37
+from penstock.wire.messages import k43_elect_leaders as k43
 from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.records.metadata import PartitionChangeRecord
 from transcripts import Command, check
@@ -30,6 +36,10 @@ def shown(value: Any) -> str:
         case list() | tuple():
             return f"[{','.join(shown(each) for each in value)}]"
     return str(getattr(value, "name", value))
+
+
+def numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
 
 
 def fields_of(record: object) -> str:
@@ -94,6 +104,52 @@ class Play:
         )
         return error_name(result.error_code)
 
+    def place(self, command: Command) -> str:
+        """Create `orders` with the replicas of its only partition."""
+        result = manual(self.bench, {0: numbers(command.objects[0])})
+        return error_name(result.error_code)
+
+    def sync(self, command: Command) -> str:
+        """Have the leader of `orders`, or another broker, ask for an in-sync set."""
+        asker = command.options.get("by")
+        answer = alter_in_sync_set(
+            self.bench,
+            numbers(command.objects[0]),
+            leader=None if asker is None else int(asker),
+            leader_recovery_state=command.number("recovery", 0),
+        )
+        if answer.error_code:
+            return error_name(answer.error_code)
+        epochs = f"{answer.leader_epoch}/{answer.partition_epoch}"
+        return f"ok leader={answer.leader_id} epochs={epochs} isr={shown(answer.isr)}"
+
+    def assign(self, command: Command) -> str:
+        """Report the replica of `orders` as lost, or as in the directory of its broker."""
+        broker_id = int(command.objects[0])
+        directory = self.bench.image.brokers[broker_id].directories[0]
+        wanted = LOST_DIRECTORY if "lost" in command.objects else directory
+        [code] = assign_directory(self.bench, broker_id, wanted)
+        return error_name(code)
+
+    def elect(self, command: Command) -> str:
+        kinds = {"preferred": 0, "unclean": 1}
+        named = k43.TopicPartitions(topic="orders", partitions=[0])
+        request = k43.ElectLeadersRequest(
+            election_type=kinds[command.objects[0]], topic_partitions=[named]
+        )
+        [topic] = self.bench.ask(request, 2).replica_election_results
+        return error_name(topic.partition_result[0].error_code)
+
+    def check(self, command: Command) -> str:
+        """Let the controller look for leaders by itself, with the rounds that follow."""
+        kind = LeaderElection(command.objects[0])
+        outcome = self.bench.controller.handle(LeaderCheck(kind), 0)
+        events = [each.event for each in outcome.timers if isinstance(each, SetTimer)]
+        rounds = [each for each in events if isinstance(each, ElectionRound)]
+        for each in rounds:
+            self.bench.apply(self.bench.controller.handle(each, 0))
+        return f"rounds={len(rounds)}"
+
     def grow(self, command: Command) -> str:
         wanted = k37.CreatePartitionsTopic(
             name=command.objects[0], count=command.number("partitions", 1), assignments=None
@@ -111,7 +167,7 @@ class Play:
         return error_name(alter_response(self.bench, ORDERS, changes).error_code)
 
     def reassign(self, command: Command) -> str:
-        brokers = [int(each) for each in command.options["to"].split(",")]
+        brokers = numbers(command.options["to"])
         wanted = k45.ReassignablePartition(partition_index=0, replicas=brokers)
         topics = [k45.ReassignableTopic(name=command.objects[0], partitions=[wanted])]
         request = k45.AlterPartitionReassignmentsRequest(topics=topics)

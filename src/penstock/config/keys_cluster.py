@@ -7,7 +7,7 @@ KEYS: tuple[Key, ...] = (
     read_only("auto.create.topics.enable", BOOLEAN, True).now(
         "Whether a topic comes into being when a client asks for it by name."
     ),
-    read_only("auto.leader.rebalance.enable", BOOLEAN, True).later(
+    read_only("auto.leader.rebalance.enable", BOOLEAN, True).now(
         "Whether leadership goes back to the preferred replicas by itself."
     ),
     read_only("broker.heartbeat.interval.ms", INT, 2000).now(
@@ -86,7 +86,7 @@ KEYS: tuple[Key, ...] = (
     read_only("internal.metadata.delete.delay.millis", LONG, 60000, internal=True),
     read_only("internal.metadata.log.segment.bytes", INT, None, internal=True),
     read_only("internal.metadata.max.batch.size.in.bytes", INT, 8_388_608, internal=True),
-    read_only("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1)).later(
+    read_only("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1)).now(
         "How often to look for leaders that are not the preferred ones."
     ),
     read_only("metadata.log.dir", STRING, None).now(

@@ -58,7 +58,7 @@ KEYS: tuple[Key, ...] = (
     cluster_wide("unclean.leader.election.enable", BOOLEAN, False).now(
         "Whether a replica that is behind may become leader when no other is left. Loses records."
     ),
-    read_only(
-        "unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), internal=True
-    ).later("How often to look for partitions that such an election would help."),
+    read_only("unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), internal=True).now(
+        "How often to look for partitions that such an election would help."
+    ),
 )

@@ -20,6 +20,11 @@ from penstock.controller.elect_leaders import ElectLeadersRequests
 from penstock.controller.features import FeatureRequests
 from penstock.controller.image import ELIGIBLE_LEADERS, Image
 from penstock.controller.live_facts import LiveFacts
+from penstock.controller.periodic_elections import (
+    ElectionRound,
+    LeaderCheck,
+    PeriodicElections,
+)
 from penstock.controller.reassignments import ReassignmentRequests
 from penstock.controller.records import (
     METADATA_VERSION,
@@ -108,7 +113,8 @@ class ImageUpdate:
 class Controller:
     """A machine (see machine.protocols). `on_update` gets every image, before the commit.
 
-    `facts` answers what no record holds. Beside requests it takes the event FenceStaleBroker.
+    `facts` answers what no record holds. Beside requests it takes the event FenceStaleBroker, and
+    those of its timers (periodic_elections.py).
     """
 
     def __init__(
@@ -213,14 +219,18 @@ class Controller:
             if ELIGIBLE_LEADERS in features:
                 records += FeatureRequests(self.image, self._settings).min_isr_records()
             records.append(EndTransactionRecord())
-        return Outcome(records)
+        return Outcome(records, timers=self._periodic_elections().timers())
 
     def recover(self, event: Any, problem: Exception, _now_ms: int) -> Outcome:
         """Report a request that failed. Only records change the state, so the request has changed
         nothing."""
         name = type(getattr(event, "message", event)).__name__
         subject = f"{name} to the controller"
-        return Outcome(failures=[Failure(subject, problem, "It has changed nothing.")])
+        failures = [Failure(subject, problem, "It has changed nothing.")]
+        if isinstance(event, LeaderCheck):
+            timers = self._periodic_elections().check_timer(event.election)
+            return Outcome(timers=timers, failures=failures)
+        return Outcome(failures=failures)
 
     def set_aside(self, _record: Any, problem: Exception) -> Failure:
         """Raise the problem: metadata is one whole, and no record of it may be passed over."""
@@ -232,6 +242,10 @@ class Controller:
         match event:
             case FenceStaleBroker():
                 return self._heartbeats().fence_stale(event)
+            case LeaderCheck():
+                return self._periodic_elections().check(event)
+            case ElectionRound():
+                return self._periodic_elections().elect(event)
         assert isinstance(event, ControllerRequest), "no other event is for the controller"
         return self._handle_request(event)
 
@@ -284,6 +298,9 @@ class Controller:
 
     def _topics(self, event: ControllerRequest) -> TopicRequests:
         return TopicRequests(self.image, self._settings, self._rules, SeededRandom(event.seed))
+
+    def _periodic_elections(self) -> PeriodicElections:
+        return PeriodicElections(self.image, self._settings)
 
     def _registrations(self) -> RegistrationRequests:
         return RegistrationRequests(

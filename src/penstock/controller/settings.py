@@ -65,7 +65,7 @@ class ConfigRules(Protocol):
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """Settings of the node around a controller. `replicas_max` limits the replicas of a partition;
-    None is no limit."""
+    None is no limit. The checks for leaders have intervals; None is no check."""
 
     cluster_id: str
     node_id: int
@@ -74,6 +74,8 @@ class ControllerSettings:
     delete_topic_enable: bool = True
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
+    preferred_leader_check_ms: int | None = 300_000
+    unclean_leader_check_ms: int | None = 300_000
     broker_session_timeout_ms: int = 9000
     replicas_max: int | None = None
     supported_features: Mapping[str, VersionRange] = field(

@@ -50,6 +50,8 @@ def make_metadata(
             delete_topic_enable=config.boolean("delete.topic.enable"),
             min_insync_replicas=config.integer("min.insync.replicas"),
             unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
+            preferred_leader_check_ms=_preferred_leader_check_ms(config),
+            unclean_leader_check_ms=config.integer("unclean.leader.election.interval.ms"),
             replicas_max=REPLICAS_MAX,
             broker_session_timeout_ms=config.integer("broker.session.timeout.ms"),
         ),
@@ -67,6 +69,12 @@ def make_metadata(
         failed=failed,
         unreadable=unreadable,
     )
+
+
+def _preferred_leader_check_ms(config: BrokerConfig) -> int | None:
+    if not config.boolean("auto.leader.rebalance.enable"):
+        return None
+    return config.integer("leader.imbalance.check.interval.seconds") * 1000
 
 
 def _fetch_wait_ms(config: BrokerConfig) -> int:
