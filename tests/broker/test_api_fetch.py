@@ -355,4 +355,4 @@ def test_a_follower_that_is_no_replica_is_refused(
     request = fetch_request(fetch_topic(topic, {0: 0}))
     request.replica_id = replica_id
     answer = _partition(asker.ask(request, 11))
-    assert answer.error_code == errors.NotLeaderOrFollower.code
+    assert answer.error_code == errors.UnknownLeaderEpoch.code

@@ -4,6 +4,7 @@ sent to look for files that went with it."""
 from collections.abc import Callable, Sequence
 
 import pytest
+from leadership import image_of
 from simulated_node import PRODUCE, Bench, produce, replies
 
 from penstock.broker.network.connection import BrokerConnection
@@ -77,7 +78,7 @@ def test_a_batch_of_the_turn_in_which_the_leadership_ends_is_refused() -> None:
     bench = bench_with("t")
     partition = bench.broker.find("t", 0)
     connection, peer = bench.connect()
-    bench.turn(send(bench, connection, "t"), partition.stop_leading)
+    bench.turn(send(bench, connection, "t"), lambda: partition.follow(image_of(partition, 1, (2,))))
     assert codes(bench, peer) == [NotLeaderOrFollower.code]
     assert partition.log.end_offset == 0
 

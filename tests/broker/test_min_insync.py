@@ -1,8 +1,9 @@
 """min.insync.replicas: what it asks for, and that it asks for no more replicas than there are."""
 
+from leadership import lead
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
-from penstock.controller.delta import Delta
+from penstock.replication.follower_progress import FetchContact
 from penstock.replication.leader import PartitionLeader
 
 NOT_ENOUGH_REPLICAS = 19
@@ -70,7 +71,7 @@ def test_a_change_of_the_setting_holds_for_what_comes_next() -> None:
     bench = Bench()
     bench.create_topic("t")
     partition = bench.broker.find("t", 0)
-    partition.lead(partition.leader.epoch, (1,), replicas=2)
+    lead(partition, partition.leader.epoch, (1,), replicas=(1, 2))
     settings = partition.settings
     settings.min_insync = 2
     partition.configure(settings)
@@ -85,13 +86,14 @@ def test_an_in_sync_set_that_grows_releases_what_waited() -> None:
     bench = Bench({"min.insync.replicas": "2"})
     bench.create_topic("t")
     partition = bench.broker.find("t", 0)
-    partition.lead(partition.leader.epoch, (1,), replicas=2)
+    lead(partition, partition.leader.epoch, (1,), replicas=(1, 2))
     client, _ = bench.connect()
     message = produce("t", b"hello")
     message.acks = 1
     bench.receive(client, bench.frame(PRODUCE, message))
     assert partition.leader.high_watermark == 0
-    partition.lead(partition.leader.epoch, (1, 2), replicas=2)
+    partition.leader.fetched(2, -1, 1, 0, 0.0, FetchContact(0.0))
+    lead(partition, partition.leader.epoch, (1, 2))
     assert partition.leader.high_watermark == 1
 
 
@@ -99,7 +101,7 @@ def test_the_count_of_replicas_comes_with_each_change_of_the_image() -> None:
     bench = Bench({"min.insync.replicas": "2"})
     bench.create_topic("t")
     partition = bench.broker.find("t", 0)
-    partition.lead(partition.leader.epoch, (1,), replicas=2)
+    lead(partition, partition.leader.epoch, (1,), replicas=(1, 2))
     assert partition.leader.below_min_insync
-    bench.broker.replicas.follow(bench.broker.image, Delta(changed_partitions=(("t", (0,)),)))
+    lead(partition, partition.leader.epoch, (1,), replicas=(1,))
     assert not partition.leader.below_min_insync

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from leadership import lead
 from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from own_thread import patch_own_thread
@@ -54,7 +55,7 @@ def test_until_this_node_leads_the_checkpoint_says_what_is_committed(
         nobody, 0, partition.directory, partition.log, high_watermark=checkpoint
     )
     assert made.leader.high_watermark == known
-    made.lead(1, (1,), replicas=1)
+    lead(made, 1, (1,))
     assert made.leader.high_watermark == 3
 
 
@@ -62,7 +63,7 @@ def test_a_start_reads_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[PartitionLeader] = []
     disks = stopped({})
 
-    def advance(leader: PartitionLeader, _local_end: int) -> bool:
+    def advance(leader: PartitionLeader, _counted_end: int, _now_ms: float) -> bool:
         told.append(leader)
         return False
 

@@ -1,6 +1,7 @@
 """Admission: an open transaction lets nobody in whom its coordinator does not vouch for."""
 
 import pytest
+from leadership import lead
 from simulated_node import Bench
 from txn_fakes import transactional
 
@@ -41,12 +42,12 @@ def test_what_an_older_epoch_lost_is_nothing_to_the_next(partition: Partition) -
 
 
 def test_a_leader_that_begins_vouches_for_nobody(partition: Partition) -> None:
-    partition.lead(partition.leader.epoch + 1, (1,), replicas=1)
+    lead(partition, partition.leader.epoch + 1, (1,))
     assert not partition.has_open(*PRODUCER)
 
 
 def test_a_leader_that_goes_on_does(partition: Partition) -> None:
-    partition.lead(partition.leader.epoch, (1,), replicas=1)
+    lead(partition, partition.leader.epoch, (1,))
     assert partition.has_open(*PRODUCER)
 
 

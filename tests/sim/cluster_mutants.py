@@ -127,7 +127,7 @@ def acknowledge_before_sync(patch: pytest.MonkeyPatch) -> None:
 
 
 def lead_while_fenced(patch: pytest.MonkeyPatch) -> None:
-    patch_own_thread(patch, Partition, "stop_leading", lambda _partition: None)
+    patch_own_thread(patch, Partition, "follow", lambda _partition, _state: None)
 
 
 def lead_while_replaced(patch: pytest.MonkeyPatch) -> None:

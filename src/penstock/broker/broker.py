@@ -27,6 +27,8 @@ from penstock.broker.produce.produce_cache import ProduceCache
 from penstock.broker.produce.recompression import Recompression
 from penstock.broker.produce.unpacking import Unpacking, to_kafka_error
 from penstock.broker.progress import ProgressReporter
+from penstock.broker.replication.followers import Followers
+from penstock.broker.replication.isr_changes import IsrChanges
 from penstock.broker.request import ClientRequest
 from penstock.broker.request_metrics import RequestMetrics
 from penstock.broker.settings import BrokerSettings
@@ -95,6 +97,8 @@ class Broker:
         self.reporters.append(self.cleaner)
         self.moves = ReplicaMoves(self)
         self.reporters.append(self.moves)
+        self.followers = Followers(self)
+        self.isr_changes = IsrChanges(self)
         self.producer_ids = ProducerIdSource(self)
         self.listeners: list[BrokerListener] = []
         self.connection_limits: ConnectionLimits = ConnectionLimits(self)
@@ -257,6 +261,22 @@ class Broker:
         if known is None or self.incarnation_id is None:
             return False
         return known.incarnation_id != self.incarnation_id
+
+    @property
+    def broker_epoch(self) -> int:
+        """Return the epoch of this broker in the image; -1 if it is not registered."""
+        known = self.image.brokers.get(self.node_id)
+        return -1 if known is None else known.epoch
+
+    def may_be_in_sync(self, node_id: int, broker_epoch: int) -> bool:
+        """Return whether a broker serves, in the incarnation with this epoch (-1 for any)."""
+        known = self.image.brokers.get(node_id)
+        return known is not None and known.active and broker_epoch in (-1, known.epoch)
+
+    def live_epoch(self, node_id: int) -> int:
+        """Return the epoch of a broker that is not fenced; -1 for all others."""
+        known = self.image.brokers.get(node_id)
+        return -1 if known is None or known.fenced else known.epoch
 
     def follow(self, image: Image, delta: Delta) -> None:
         """Take over a new image of the metadata."""

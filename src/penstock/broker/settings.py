@@ -32,6 +32,13 @@ class BrokerSettings:
     first_duty_ms: int = configured("log.initial.task.delay.ms")
     checkpoint_ms: int = configured("log.flush.offset.checkpoint.interval.ms")
     start_offset_checkpoint_ms: int = configured("log.flush.start.offset.checkpoint.interval.ms")
+    replica_lag_ms_max: int = configured("replica.lag.time.max.ms")
+    replica_backoff_ms: int = configured("replica.fetch.backoff.ms")
+    replica_fetch_bytes_max: int = configured("replica.fetch.max.bytes")
+    replica_fetch_bytes_min: int = configured("replica.fetch.min.bytes")
+    replica_response_bytes_max: int = configured("replica.fetch.response.max.bytes")
+    replica_fetch_wait_ms: int = configured("replica.fetch.wait.max.ms")
+    replica_socket_timeout_ms: int = configured("replica.socket.timeout.ms")
     high_watermark_checkpoint_ms: int = configured("replica.high.watermark.checkpoint.interval.ms")
 
     @classmethod

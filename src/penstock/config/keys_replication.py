@@ -27,23 +27,23 @@ KEYS: tuple[Key, ...] = (
         at_least(0),
         listed_if_set=True,
     ).now("The rate at which replicas move between directories."),
-    read_only("replica.fetch.backoff.ms", INT, 1000, at_least(0)).later(
+    read_only("replica.fetch.backoff.ms", INT, 1000, at_least(0)).now(
         "How long a follower waits after a failed fetch."
     ),
-    read_only("replica.fetch.max.bytes", INT, 1_048_576, at_least(0)).later(
+    read_only("replica.fetch.max.bytes", INT, 1_048_576, at_least(0)).now(
         "The most a follower asks for per partition."
     ),
-    read_only("replica.fetch.min.bytes", INT, 1).later("The least a follower waits for."),
-    read_only("replica.fetch.response.max.bytes", INT, 10_485_760, at_least(0)).later(
+    read_only("replica.fetch.min.bytes", INT, 1).now("The least a follower waits for."),
+    read_only("replica.fetch.response.max.bytes", INT, 10_485_760, at_least(0)).now(
         "The most a follower asks for per fetch."
     ),
-    read_only("replica.fetch.wait.max.ms", INT, 500).later(
+    read_only("replica.fetch.wait.max.ms", INT, 500).now(
         "The longest a follower's fetch waits for data."
     ),
     read_only("replica.high.watermark.checkpoint.interval.ms", LONG, 5000).now(
         "How often the high watermarks are written down."
     ),
-    read_only("replica.lag.time.max.ms", LONG, 30000).later(
+    read_only("replica.lag.time.max.ms", LONG, 30000).now(
         "A follower that has not caught up for this long leaves the in-sync set."
     ),
     read_only("replica.selector.class", STRING, None).later(
@@ -52,7 +52,7 @@ KEYS: tuple[Key, ...] = (
     read_only("replica.socket.receive.buffer.bytes", INT, 65536).later(
         "The receive buffer of a follower's connection."
     ),
-    read_only("replica.socket.timeout.ms", INT, 30000).later(
+    read_only("replica.socket.timeout.ms", INT, 30000).now(
         "How long a follower waits for its leader's answer."
     ),
     cluster_wide("unclean.leader.election.enable", BOOLEAN, False).now(

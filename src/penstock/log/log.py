@@ -136,6 +136,7 @@ class Log:
         # (opening.py).
         self.recovery_point_max = NEVER
         self._truncating = False
+        self._epoch_unwritten = False  # the epoch of this leader has no batch so far
         self.swapping = False  # a swap of compacted segments runs: see segment_swap.py
         self.moving = False  # the cutover to another disk runs: see future_log.py
         # Called when one more segment is closed and durable.
@@ -299,6 +300,11 @@ class Log:
         self.removals.end()
 
     @property
+    def truncating(self) -> bool:
+        """Return whether a truncation is not durable yet; nothing is appended until then."""
+        return self._truncating
+
+    @property
     def busy(self) -> bool:
         """Return whether work off the loop is in flight."""
         return self.chores.busy or self.removals.busy
@@ -381,6 +387,10 @@ class Log:
             self.producers.commit(stage.producers, stage.started)
         if leader_epoch > self.epochs.latest:
             self.assign_epoch(leader_epoch, stage.start_offset)
+        elif self._epoch_unwritten:
+            self._epoch_unwritten = False
+            if len(self.epochs.epochs) > 1:
+                self.write_epochs()
         for header, base_offset, marker in stage.replay:
             if header[LEADER_EPOCH] > self.epochs.latest:
                 self.assign_epoch(header[LEADER_EPOCH], base_offset)
@@ -396,6 +406,17 @@ class Log:
         """
         if self.epochs.assign(leader_epoch, offset) and len(self.epochs.epochs) > 1:
             self.write_epochs()
+
+    @property
+    def latest_epoch(self) -> int:
+        """Return the last leader epoch of the log; -1 without one."""
+        return self.epochs.latest
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Note that the epoch of a new leader begins at the end of the log. The epoch is written
+        with its first batch; without a batch no follower has records of the epoch."""
+        if leader_epoch > self.epochs.latest and self.epochs.assign(leader_epoch, self.end_offset):
+            self._epoch_unwritten = True
 
     def write_epochs(self) -> None:
         path = f"{self.directory}/{EPOCHS_FILE}"

@@ -5,7 +5,7 @@ A request goes to the controller of this node if that leads the quorum, else to 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from penstock.broker.links.controller_channel import ControllerChannel
 from penstock.broker.links.links import LinkPurpose, Links
@@ -18,9 +18,12 @@ from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.node.submission import Settle, Submission
 from penstock.raft.description import QuorumView
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
+from penstock.wire.apis import APIS
 from penstock.wire.messages import k55_describe_quorum as k55
+from penstock.wire.schema import schema_of
 from penstock.world import World
 
+R = TypeVar("R")
 FOLLOW_MS_MAX = 5_000  # until the image of this node has a change of another node
 
 
@@ -97,6 +100,17 @@ class ClusterMetadata:
     def submit(self, message: Any, version: int, done: Settle) -> None:
         """Hand a request to the active controller; see broker.metadata.cluster_metadata."""
         self._begin(message, version, done, follows=True)
+
+    def ask_once(
+        self, message: Any, expect: type[R], done: Callable[[R | Exception], None]
+    ) -> None:
+        """Send a request of this broker itself to the active controller, once."""
+        if self.is_leader:
+            key = schema_of(type(message)).key
+            assert key is not None, "a request has a key"
+            self.submit_here(message, APIS[key].versions[1], done)
+        else:
+            self.channel.send(message, expect, LinkPurpose.SHORT, self._timeout_ms, done)
 
     def describe_everywhere(self, message: Any, version: int, done: Settle) -> None:
         """Describe the quorum as its leader sees it."""

@@ -246,6 +246,7 @@ class PenstockNode:
         broker = self.broker
         assert broker is not None, "a broker leaves"
         broker.stopping = True
+        broker.followers.stop()
         if self._background is not None:
             self._background.stop()
         self._shutdown = NodeShutdown(self.world, broker, self._broker_epoch, self._shut_down)
@@ -327,6 +328,7 @@ class PenstockNode:
             self._background.stop()
         if self.broker is not None:
             self.broker.stop_coordinators()
+            self.broker.followers.stop()
         self._end()
 
     # -- stopping
@@ -340,6 +342,7 @@ class PenstockNode:
             # No client was served yet, and the next start opens the logs like this one.
             if self.broker is not None:
                 self.broker.stop_coordinators()
+                self.broker.followers.stop()
             self._hand_over()
             return
         self._contact.leave()
@@ -373,6 +376,7 @@ class PenstockNode:
             self._background.stop()
         if self.broker is not None:
             self.broker.stop_coordinators()
+            self.broker.followers.stop()
         if self.metadata is not None:
             self.metadata.kill()
         self._leave_links()

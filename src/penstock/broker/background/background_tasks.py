@@ -41,6 +41,8 @@ class BackgroundTasks:
         self._every("log starts", settings.start_offset_checkpoint_ms, self._log_starts, first_ms)
         self._every("high watermarks", settings.high_watermark_checkpoint_ms, self._what_changed)
         self._every("metadata", METADATA_CHECKPOINT_MS, self._metadata_changed)
+        lag_look_ms = max(1, settings.replica_lag_ms_max // 2)
+        self._every("lagging replicas", lag_look_ms, broker.isr_changes.look_for_laggards)
         self._every("retention", settings.retention_check_ms, self._retention, first_ms)
         self._every("producers", settings.producer_expiry_check_ms, self._expire_producers)
         self._every("refusals", LOG_WINDOW_MS, self._sum_up)

@@ -34,6 +34,12 @@ class RequestMemory(Protocol):
     def fallen(self) -> int: ...
 
 
+class LaggingReplicas(Protocol):
+    """The in-sync sets of the leaders on this node."""
+
+    def look_for_laggards(self) -> None: ...
+
+
 class CoordinatorsWithMarkers(Protocol):
     """The coordinators of this node, if a client has asked for one."""
 
@@ -53,6 +59,9 @@ class BackgroundBroker(Protocol):
 
     @property
     def cleaner(self) -> StartableCleaner: ...
+
+    @property
+    def isr_changes(self) -> LaggingReplicas: ...
 
     @property
     def frames(self) -> RequestMemory: ...

@@ -14,6 +14,7 @@ from penstock.errors import (
     FetchSessionTopicIdError,
     InvalidFetchSessionEpoch,
 )
+from penstock.replication.follower_progress import FetchContact
 from penstock.wire.messages.k01_fetch import FetchPartition, FetchRequest
 
 if TYPE_CHECKING:
@@ -72,18 +73,34 @@ class WatchedPartition:
         """Mark the partition dirty: its offsets moved."""
         self._set.mark_dirty(self)
 
+    def watermark_moved(self) -> None:
+        """Mark the partition dirty for the next answer to a follower; no fetch ends by that."""
+        if not self._set.closed:
+            self._set.dirty[self] = None
+
     def watch(self, partition: "Partition | None") -> None:
         if self._set.closed:
             return
         if partition is not self.partition:
             self.unwatch()
             self.partition = partition
-        if partition is not None:
+        if partition is None:
+            return
+        if self._set.contact is None:
             partition.watchers[self] = None
+        else:
+            partition.replica_watchers[self] = None
 
     def unwatch(self) -> None:
-        if self.partition is not None:
-            self.partition.watchers.pop(self, None)
+        partition = self.partition
+        if partition is None:
+            return
+        if self._set.contact is None:
+            partition.watchers.pop(self, None)
+        else:
+            self._set.outside.pop(self, None)
+            partition.replica_watchers.pop(self, None)
+            partition.leader.forget_session(self._set.replica_id)
 
 
 class FetchSet:
@@ -91,10 +108,13 @@ class FetchSet:
 
     __slots__ = (
         "closed",
+        "contact",
         "counted",
         "dirty",
         "epoch",
         "fetching",
+        "outside",
+        "replica_id",
         "session_id",
         "used_at_ms",
         "uses_ids",
@@ -111,6 +131,17 @@ class FetchSet:
         self.closed = False
         self.counted = 0  # of its partitions, among those of all sessions
         self.fetching: ParkedFetch | None = None  # the fetch that waits on this set, if one does
+        self.contact: FetchContact | None = None  # of a follower
+        self.replica_id = -1
+        self.outside: dict[WatchedPartition, None] = {}  # where the follower is not in sync
+
+    def arrive(self, replica_id: int, now_ms: float) -> None:
+        """Note a fetch of a follower: its clean partitions are caught up at this time."""
+        self.replica_id = replica_id
+        if self.contact is None:
+            self.contact = FetchContact(now_ms)
+        else:
+            self.contact.arrive(now_ms)
 
     def mark_dirty(self, watched: WatchedPartition) -> None:
         self.dirty[watched] = None

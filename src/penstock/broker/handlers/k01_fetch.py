@@ -2,12 +2,18 @@
 
 Below the minimum of bytes the request is parked until partitions it watches move or its time is
 up. Offsets between the high watermark and the log end wait like a long poll; only outside the log
-are they out of range. v13: topic ids. On a controller listener: the metadata log, for controllers
-and brokers.
+are they out of range. A follower gets records up to the end of the log (fetch/replica_fetch.py).
+v13: topic ids. On a controller listener: the metadata log, for controllers and brokers.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.fetch.replica_fetch import (
+    check_replica,
+    let_join,
+    note_arrival,
+    replica_of,
+)
 from penstock.broker.fetch.sessions import (
     PARTITIONS_PER_SLICE,
     FetchSet,
@@ -94,6 +100,7 @@ class PendingFetch:
 
     __slots__ = (
         "_answers",
+        "_arriving",
         "_broker",
         "_bytes",
         "_changed_meanwhile",
@@ -104,6 +111,7 @@ class PendingFetch:
         "_over",
         "_queued",
         "_read_bytes",
+        "_replica",
         "_request",
         "_set",
         "_timer",
@@ -123,6 +131,8 @@ class PendingFetch:
         self._message = message
         self._set = fetch_set
         self._incremental = incremental
+        self._replica = replica_of(message, request.api_version)
+        self._arriving = self._replica is not None  # its progress is noted at the first look
         self._answers: dict[WatchedPartition, PartitionAnswer] = {}
         self._bytes = 0
         self._read_bytes = 0
@@ -136,6 +146,8 @@ class PendingFetch:
 
     def begin(self, now_ms: float) -> None:
         """Read the watched partitions; answer, or wait for more records."""
+        if self._replica is not None:
+            self._set.arrive(self._replica.replica_id, now_ms)
         self._set.update(self._message)
         # A client that pipelines expects to see what it wrote before.
         self._broker.append_watched(self._set)
@@ -144,6 +156,8 @@ class PendingFetch:
 
     def begin_in_slices(self, now_ms: float) -> Slices[None]:
         """Do the same for many partitions."""
+        if self._replica is not None:
+            self._set.arrive(self._replica.replica_id, now_ms)
         try:
             yield from self._set.update_in_slices(self._message)
             self._message.topics = []  # the set has them, and lets go of them one by one
@@ -161,6 +175,9 @@ class PendingFetch:
             self.reconsider_soon()  # a partition may have moved between two slices
 
     def _answer_or_wait(self, now_ms: float) -> None:
+        self._arriving = False
+        if self._set.outside:
+            let_join(self._set, now_ms, self._broker.isr_changes)
         if self._set.fetching is not None:
             # A second fetch on a session: the client waits no longer for the first one.
             self._set.fetching.answer()
@@ -172,7 +189,7 @@ class PendingFetch:
         self._broker.request_metrics.parked_fetches += 1
         self._timer = self._broker.world.timers.at(
             now_ms + (max(wait_ms, COLD_WAIT_MS_MIN) if self._warming else wait_ms),
-            lambda: self._request.run(self.answer),
+            lambda: self._request.run(self._answer_late),
         )
         connection = self._request.connection
         connection.on_closed.append(self._abandon)
@@ -245,11 +262,13 @@ class PendingFetch:
             self._bytes += size
             if answer.error_code or answer.tags is not NO_TAGS:
                 self._failed = True
-            elif not size and watched.wanted.fetch_offset >= self._upper(answer):
+            elif not size and watched.wanted.fetch_offset >= self._upper(watched, answer):
                 del dirty[watched]  # else it has records that did not fit this time
 
-    def _upper(self, answer: PartitionAnswer) -> int:
+    def _upper(self, watched: WatchedPartition, answer: PartitionAnswer) -> int:
         """Return the end of the records that this reader may see."""
+        if self._replica is not None:
+            return watched.partition.log.end_offset if watched.partition is not None else 0
         if self._message.isolation_level == READ_COMMITTED:
             return answer.last_stable_offset
         return answer.high_watermark
@@ -273,7 +292,8 @@ class PendingFetch:
     def _read(self, watched: WatchedPartition) -> PartitionAnswer:
         partition: Partition | None = None
         try:
-            partition = self._broker.find(watched.topic, watched.index)
+            epoch = watched.wanted.current_leader_epoch
+            partition = self._broker.find(watched.topic, watched.index, epoch)
             watched.watch(partition)
             return self._read_partition(partition, watched)
         except KafkaError as error:
@@ -289,24 +309,30 @@ class PendingFetch:
         partition.fetches += 1
         wanted = watched.wanted
         leader, log = partition.leader, partition.log
-        leader.check_epoch(wanted.current_leader_epoch)
-        replica_id = self._replica_id()
-        if replica_id >= 0:
-            raise NotLeaderOrFollower(f"node {replica_id} is no replica of {partition}")
-        high_watermark = leader.high_watermark
-        stable = log.stable_offset(high_watermark)
+        if self._replica is not None:
+            check_replica(partition, self._replica)
         tags = NO_TAGS
         if wanted.last_fetched_epoch != NO_EPOCH:
             diverging = partition.epoch_end(wanted.last_fetched_epoch)
             if diverging[1] < 0:
                 raise OffsetOutOfRange(f"{partition} knows no epoch {wanted.last_fetched_epoch}")
+            if wanted.fetch_offset < log.start_offset:
+                raise OffsetOutOfRange(f"{partition} begins at {log.start_offset}")
             if diverging[0] != wanted.last_fetched_epoch or diverging[1] < wanted.fetch_offset:
                 tags = Tagged(diverging_epoch=diverging).encode()
+                high_watermark = leader.high_watermark
+                stable = log.stable_offset(high_watermark)
                 return PartitionAnswer(
                     wanted.partition, 0, high_watermark, stable, log.start_offset, None, b"", tags
                 )
+        if self._replica is not None:
+            self._note_arrival(partition, watched)
+        high_watermark = leader.high_watermark
+        stable = log.stable_offset(high_watermark)
         committed_only = self._message.isolation_level == READ_COMMITTED
         upper = stable if committed_only else high_watermark
+        if self._replica is not None:
+            upper = log.end_offset  # a leader waits for its followers, not for its own disk
         records, aborted = self._records(partition, watched, upper, committed_only)
         return PartitionAnswer(
             wanted.partition, 0, high_watermark, stable, log.start_offset, aborted, records
@@ -338,10 +364,13 @@ class PendingFetch:
         found.file.probe(found.position, found.size)
         return FileRange(found.file, found.position, found.size), aborted
 
-    def _replica_id(self) -> int:
-        if self._request.api_version >= 15:
-            return self._message.replica_state.replica_id
-        return self._message.replica_id
+    def _note_arrival(self, partition: "Partition", watched: WatchedPartition) -> None:
+        wanted = watched.wanted
+        if not partition.log.start_offset <= wanted.fetch_offset <= partition.log.end_offset:
+            raise OffsetOutOfRange(f"{partition} has no offset {wanted.fetch_offset}")
+        if self._arriving and self._replica is not None:
+            now_ms = self._broker.world.clock.mono_ms()
+            note_arrival(partition, self._replica, watched, self._set, now_ms)
 
     def _error(self, watched: WatchedPartition, error: KafkaError) -> PartitionAnswer:
         tags = NO_TAGS
@@ -352,6 +381,13 @@ class PendingFetch:
         return PartitionAnswer(watched.wanted.partition, error.code, -1, -1, -1, None, b"", tags)
 
     # -- ending
+
+    def _answer_late(self) -> None:
+        """Answer because the time is up. A high watermark that moved meanwhile ends no fetch of a
+        follower, but goes along."""
+        if self._replica is not None and not self._over and not self._looking:
+            self._look_at(list(self._set.dirty)[:PARTITIONS_PER_SLICE])
+        self.answer()
 
     def answer(self) -> None:
         """Answer with the records found so far."""

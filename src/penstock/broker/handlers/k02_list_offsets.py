@@ -5,10 +5,12 @@ earliest local (v8+), -5 latest tiered (v9+), -6 earliest pending upload (v11+):
 is the log's start and the last two have no answer. A time gets the first offset at or after it; for
 that batches are unpacked between turns, and a batch that cannot be read is CORRUPT_MESSAGE. If a
 batch unpacks to more than the limit, the answer is the first offset that did not fit: a reader from
-there misses no record.
+there misses no record. For a follower the latest offset is the end of the log. A leader that does
+not know yet what earlier leaders have committed answers OFFSET_NOT_AVAILABLE (v5+).
 """
 
 from collections import Counter, deque
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from penstock.broker.produce.unpacking import PartialScan, to_kafka_error
@@ -17,6 +19,8 @@ from penstock.errors import (
     CorruptMessage,
     InvalidRequest,
     KafkaError,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
     UnsupportedVersion,
 )
 from penstock.log.lookup import Candidate, TimeSearch
@@ -46,9 +50,18 @@ FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST
 READ_COMMITTED = 1
 SEARCHES_AT_ONCE = 4  # of one request
 VAIN_BYTES_MAX = 64 * 1024 * 1024  # unpacked for one request because headers lied about times
+OFFSET_NOT_AVAILABLE_FROM = 5
 Asked = tuple[str, ListOffsetsPartition, ListOffsetsPartitionResponse]
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOTHING: Found = (-1, -1, -1)
+
+
+class OffsetReader(Enum):
+    """The kinds of readers, which see different ends of a log."""
+
+    UNCOMMITTED = "uncommitted"
+    COMMITTED = "committed"
+    FOLLOWER = "follower"
 
 
 def handle(broker: "Broker", request: ClientRequest, message: ListOffsetsRequest) -> None:
@@ -66,7 +79,7 @@ def handle(broker: "Broker", request: ClientRequest, message: ListOffsetsRequest
                 answer.error_code = InvalidRequest.code
             else:
                 asked.append((topic.name, wanted, answer))
-    committed_only = message.isolation_level == READ_COMMITTED
+    reader = _reader_of(message)
     timed = []
     for name, wanted, answer in asked:
         if wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP:
@@ -74,13 +87,13 @@ def handle(broker: "Broker", request: ClientRequest, message: ListOffsetsRequest
             continue
         try:
             partition = find(broker, name, wanted, request.api_version)
-            found = _position(partition, wanted.timestamp, committed_only)
+            found = _position(partition, wanted.timestamp, reader, request.api_version)
         except KafkaError as error:
             answer.error_code = error.code
         else:
             answer.timestamp, answer.offset, answer.leader_epoch = found
     if timed:
-        TimestampSearches(broker, request, response, committed_only).begin(timed)
+        TimestampSearches(broker, request, response, reader).begin(timed)
     else:
         request.reply(response)
 
@@ -89,23 +102,40 @@ def find(broker: "Broker", topic: str, wanted: ListOffsetsPartition, version: in
     """Return the asked partition, if a request of this version may name this timestamp."""
     if version < FIRST_VERSION.get(wanted.timestamp, 0) or wanted.timestamp < EARLIEST_PENDING:
         raise UnsupportedVersion
-    partition = broker.find(topic, wanted.partition_index)
-    partition.leader.check_epoch(wanted.current_leader_epoch)
-    return partition
+    return broker.find(topic, wanted.partition_index, wanted.current_leader_epoch)
 
 
-def _position(partition: "Partition", timestamp: int, committed_only: bool) -> Found:
+def _reader_of(message: ListOffsetsRequest) -> OffsetReader:
+    if message.replica_id >= 0:
+        return OffsetReader.FOLLOWER
+    is_committed = message.isolation_level == READ_COMMITTED
+    return OffsetReader.COMMITTED if is_committed else OffsetReader.UNCOMMITTED
+
+
+def _position(partition: "Partition", timestamp: int, reader: OffsetReader, version: int) -> Found:
     match timestamp:
         case -1:
-            return -1, _upper(partition, committed_only), partition.leader.epoch
+            upper = _upper(partition, reader)
+            _check_known(partition, reader, upper, version)
+            return -1, upper, partition.leader.epoch
         case -2 | -4:
             return -1, partition.log.start_offset, _start_epoch(partition)
     return NOTHING
 
 
-def _upper(partition: "Partition", committed_only: bool) -> int:
+def _check_known(partition: "Partition", reader: OffsetReader, upper: int, version: int) -> None:
+    """Raise while records of earlier leaders, which may be committed, are still hidden."""
+    if reader is not OffsetReader.FOLLOWER and upper < partition.leader.epoch_start:
+        error = OffsetNotAvailable if version >= OFFSET_NOT_AVAILABLE_FROM else LeaderNotAvailable
+        raise error(f"{partition} has a new leader, which waits for its followers")
+
+
+def _upper(partition: "Partition", reader: OffsetReader) -> int:
+    """Return the end of the records that a reader may see."""
+    if reader is OffsetReader.FOLLOWER:
+        return partition.log.end_offset
     upper = partition.leader.high_watermark
-    return partition.log.stable_offset(upper) if committed_only else upper
+    return partition.log.stable_offset(upper) if reader is OffsetReader.COMMITTED else upper
 
 
 def _start_epoch(partition: "Partition") -> int:
@@ -124,11 +154,11 @@ class TimestampSearches:
         broker: "Broker",
         request: ClientRequest,
         response: ListOffsetsResponse,
-        committed_only: bool,
+        reader: OffsetReader,
     ) -> None:
         self.broker = broker
         self.request = request
-        self.committed_only = committed_only
+        self.reader = reader
         self.vain_bytes = 0  # unpacked because of headers that lied
         self._response = response
         self._left: deque[Asked] = deque()
@@ -239,8 +269,15 @@ class TimestampSearch:
     def _found(self, found: Found | None) -> None:
         assert self._partition is not None, "only what was searched is found"
         # Records above the high watermark are not visible yet.
-        if found is None or found[1] >= _upper(self._partition, self._searches.committed_only):
+        searches, partition = self._searches, self._partition
+        upper = _upper(partition, searches.reader)
+        if found is None or found[1] >= upper:
             found = NOTHING
+            try:
+                _check_known(partition, searches.reader, upper, searches.request.api_version)
+            except KafkaError as error:
+                self._failed(error)
+                return
         self._answer.timestamp, self._answer.offset, self._answer.leader_epoch = found
         self._searches.settled()
 

@@ -30,8 +30,7 @@ def handle(
 def _end(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     answer = EpochEndOffset(partition=wanted.partition)
     try:
-        partition = broker.find(topic, wanted.partition)
-        partition.leader.check_epoch(wanted.current_leader_epoch)
+        partition = broker.find(topic, wanted.partition, wanted.current_leader_epoch)
         answer.leader_epoch, answer.end_offset = partition.epoch_end(wanted.leader_epoch)
     except KafkaError as error:
         answer.error_code = error.code

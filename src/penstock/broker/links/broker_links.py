@@ -38,3 +38,7 @@ class BrokerLinks:
             self._timers.soon(lambda: answered(failure))
             return
         self._links.to(node_id, address, purpose).request(message, expect, timeout_ms, answered)
+
+    def close(self, node_id: int, purpose: LinkPurpose) -> None:
+        """Close the connection of a purpose; its requests fail. A later one connects again."""
+        self._links.end(node_id, purpose)

@@ -35,6 +35,12 @@ class Links:
         link = self._links[node_id, purpose] = Link(self._world, *address, self._settings)
         return link
 
+    def end(self, node_id: int, purpose: LinkPurpose) -> None:
+        """Close the link of one purpose."""
+        link = self._links.pop((node_id, purpose), None)
+        if link is not None:
+            link.close()
+
     def forget(self, node_id: int) -> None:
         """Close the links to a node that is gone."""
         for key in [key for key in self._links if key[0] == node_id]:

@@ -1,11 +1,13 @@
 """The metadata of the cluster, as the broker reads and changes it."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from penstock.controller.image import Image
 from penstock.raft.description import QuorumView
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
+
+R = TypeVar("R")
 
 
 class Metadata(Protocol):
@@ -30,6 +32,17 @@ class Metadata(Protocol):
     def submit_here(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
         """Hand a request to the controller of this node; `done` gets the response or a KafkaError,
         NotController if another node is active."""
+        ...
+
+    def ask_once(
+        self, message: Any, expect: type[R], done: Callable[[R | Exception], None]
+    ) -> None:
+        """Send a request of this broker itself to the active controller, once. `done` gets the
+        response, or an exception."""
+        ...
+
+    def on_leader(self, listener: Callable[[], None]) -> None:
+        """Call the listener when this node knows another active controller."""
         ...
 
     def receive(self, request: QuorumRequest, reply: Callable[[QuorumResponse], None]) -> None:

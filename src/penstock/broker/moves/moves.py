@@ -143,6 +143,8 @@ class ReplicaMoves:
         target = move.target
         if self._broker.world.clock.mono_ms() < move.not_before_ms:
             return False
+        if move.partition.log.truncating:
+            return False
         if target.spare_bytes is None:  # not known yet: the move checks the room as it goes
             return True
         spare = target.spare_bytes - self._broker.cleaner.claimed_bytes(target)
@@ -183,6 +185,11 @@ class ReplicaMoves:
 
     def of(self, partition: "Partition") -> ReplicaMove | None:
         return self._moves.get(partition)
+
+    def is_moving(self, partition: "Partition") -> bool:
+        """Return whether a move has begun to copy the partition."""
+        move = self._moves.get(partition)
+        return move is not None and self._running.get(move.target) is move
 
     def into(self, directory: "LogDirectory") -> Iterator[ReplicaMove]:
         return (each for each in self._moves.values() if each.target is directory)

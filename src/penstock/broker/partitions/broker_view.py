@@ -6,7 +6,7 @@ from penstock.broker.metadata.cluster_metadata import Metadata
 from penstock.broker.settings import BrokerSettings
 from penstock.broker.storage.cleaner_offsets import CleanedOffsets
 from penstock.config.broker import BrokerConfig
-from penstock.controller.image import Image
+from penstock.controller.image import Image, PartitionImage
 from penstock.world import World
 
 if TYPE_CHECKING:
@@ -35,6 +35,23 @@ class PartitionMoves(Protocol):
         ...
 
 
+class PartitionFollowers(Protocol):
+    """Copies of the logs of leaders on other nodes."""
+
+    def follow(self, partition: "Partition", state: PartitionImage) -> None:
+        """Fetch from the leader of the image, or from none."""
+        ...
+
+    def end(self, partition: "Partition") -> bool:
+        """Fetch no more. Return whether the log may be appended to; while a truncation runs, the
+        partition takes its role again after that."""
+        ...
+
+    def forget(self, partition: "Partition") -> None:
+        """Fetch no more: the partition leaves this node."""
+        ...
+
+
 class PartitionsBroker(Protocol):
     world: World
     node_id: int
@@ -57,6 +74,17 @@ class PartitionsBroker(Protocol):
 
     @property
     def moves(self) -> PartitionMoves: ...
+
+    @property
+    def followers(self) -> PartitionFollowers: ...
+
+    def may_be_in_sync(self, node_id: int, broker_epoch: int) -> bool:
+        """Return whether a broker serves, in the incarnation with this epoch (-1 for any)."""
+        ...
+
+    def live_epoch(self, node_id: int) -> int:
+        """Return the epoch of a broker that is not fenced; -1 for all others."""
+        ...
 
     def hosted(self, partition: "Partition") -> None: ...
 

@@ -8,14 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from penstock.broker.partitions.verified_producers import PendingVerification, VerifiedProducers
+from penstock.controller.image import PartitionImage
 from penstock.coordinator.records import EndMarker
 from penstock.errors import (
     KafkaError,
     KafkaStorageError,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
@@ -51,11 +53,40 @@ def unavailable_error(partition: "Partition") -> KafkaError | None:
     return None
 
 
+class ReplicaWatcher(Protocol):
+    """A fetch session of a follower that has this partition."""
+
+    def partition_changed(self) -> None:
+        """Note appended records, and answer a waiting fetch with them."""
+        ...
+
+    def watermark_moved(self) -> None:
+        """Note another high watermark, for the next answer."""
+        ...
+
+
+class StartWaiter(Protocol):
+    """A deletion of records that waits for the followers."""
+
+    def look(self) -> None:
+        """Look whether the followers have deleted the records, too."""
+        ...
+
+
+class SyncedReplica(Protocol):
+    """The following of a leader on another node."""
+
+    def synced(self) -> None:
+        """Note a sync round over the log."""
+        ...
+
+
 class CommitWaiter:
     """A write of this node itself that waits for the high watermark, among the producers."""
 
     __slots__ = ("_done",)
     timeout_ms = 0  # none
+    acks = 1  # records of this node count when they are committed, with any set of replicas
 
     def __init__(self, done: Callable[[KafkaError | None], None]) -> None:
         self._done = done
@@ -87,6 +118,7 @@ class Partition:
         "flush_queued",
         "flushes",
         "flushing_to",
+        "following",
         "gone",
         "held",
         "index",
@@ -97,10 +129,12 @@ class Partition:
         "plain",
         "produces",
         "recompressing",
+        "replica_watchers",
         "replicas",
         "segment",
         "settings",
         "start_at_zero",
+        "start_waiters",
         "tickets",
         "timestamp_after_ms_max",
         "topic",
@@ -140,17 +174,20 @@ class Partition:
         self.batches: list[tuple[Buffer, Header]] = []
         self.tickets: list[Ticket] = []
         self.awaiting: deque[Awaiting] = deque()
-        self.watchers: dict[Any, None] = {}
+        self.watchers: dict[Any, None] = {}  # for committed records
+        self.replica_watchers: dict[ReplicaWatcher, None] = {}  # for all records
         self.deletions: list[int] = []  # offsets of DeleteRecords that are not durable yet
         # (producer id, epoch) -> batches that wait for the producer's transaction coordinator
         self.pending_verifications: dict[tuple[int, int], PendingVerification] = {}
         # Batches that wait to be recompressed, and batches that wait behind those
         self.recompressing = 0
         self.verified_producers = VerifiedProducers()
+        self.start_waiters: dict[StartWaiter, None] = {}  # for log starts of followers
         self.start_at_zero: tuple[int, ...] = ()  # producers of this turn that must begin there
         self.touched = False
         self.wrote = False  # since the last sync round of its directory began
         self.gone = False
+        self.following: SyncedReplica | None = None  # while another node leads
         self.held = False  # at the end of a move: produced batches wait, own writes fail
         self.leading = True
         # Only under page-cache: nothing is added to what is synced anyway
@@ -190,31 +227,57 @@ class Partition:
         """Use the fast path again: no batch waits that could be overtaken."""
         self.plain = self.settings.plain
 
-    def lead(self, epoch: int, isr: tuple[int, ...], *, replicas: int) -> None:
-        """Apply a new leader epoch, in-sync set or number of replicas."""
-        self.leading = True
-        self.replicas = replicas
-        if epoch != self.leader.epoch:
+    def lead(self, state: PartitionImage, mono_ms: float) -> None:
+        """Apply the image of a partition that this node leads."""
+        leader = self.leader
+        self.replicas = len(state.replicas)
+        leader.require(self.settings.min_insync, self.replicas)
+        moved = False
+        if self.leading and state.leader_epoch == leader.epoch:
+            moved = leader.update(state.partition_epoch, state.isr, state.replicas, mono_ms)
+        else:
+            self.leading = True
             self.verified_producers.forget()
-        self.leader.epoch = epoch
-        self.leader.isr = isr
-        self.leader.require(self.settings.min_insync, replicas)
-        self._recount()
+            self.log.begin_epoch(state.leader_epoch)
+            leader.begin(
+                state.leader_epoch,
+                state.partition_epoch,
+                state.isr,
+                state.replicas,
+                self.log.end_offset,
+                mono_ms,
+            )
+        self._recount(moved=moved)
+        self.follower_fetched()  # a replica may be away, or not be one any more
 
-    def stop_leading(self) -> None:
-        """Stop leading; answer waiting requests with NOT_LEADER_OR_FOLLOWER."""
+    def follow(self, state: PartitionImage) -> None:
+        """Apply the image of a partition that another node leads, or none; answer waiting requests
+        with NOT_LEADER_OR_FOLLOWER."""
+        self.replicas = len(state.replicas)
+        self.leader.follow(state.leader_epoch, state.partition_epoch, state.replicas)
         if self.leading:
             self.leading = False
             self.abandon(NotLeaderOrFollower(f"this node does not lead {self} any more"))
 
-    def _recount(self) -> None:
+    def _recount(self, *, moved: bool = False) -> None:
         log = self.log
         counted = log.end_offset
         if self.directory.waits_for_sync or log.synced_offset < self.flushing_to:
             counted = log.synced_offset
-        if self.leader.advance(counted):
-            self.release()
-            self.notify_watchers()
+        if (self.leading and self._advance(counted)) or moved:
+            self.watermark_moved()
+
+    def _advance(self, counted: int) -> bool:
+        """Count the log of this node up to an offset. Return whether the high watermark moved."""
+        leader = self.leader
+        return leader.advance(counted, self.directory.now_ms() if leader.followers else 0.0)
+
+    def watermark_moved(self) -> None:
+        """Answer the producers whose records are now committed, and notify the watchers."""
+        self.release()
+        self.notify_watchers()
+        for watcher in self.replica_watchers:
+            watcher.watermark_moved()
 
     def append_turn(self, now_ms: int, mono_ms: float) -> None:
         """Append all batches of this turn in one write, and answer their tickets."""
@@ -314,10 +377,15 @@ class Partition:
             directory.has_room()
         if log.metadata_unsynced:
             directory.wrote(self)
+        if self.leader.followers:
+            # A follower fetches records before their sync here, and syncs them meanwhile.
+            self.leader.appended(log.end_offset)
+            for watcher in self.replica_watchers:
+                watcher.partition_changed()
         if self.flushes and self._flush_if_due():
             return
         if not directory.waits_for_sync:
-            if self.leader.advance(log.end_offset) and self.watchers:
+            if self.leading and self._advance(log.end_offset) and self.watchers:
                 self.notify_watchers()
             if log.active is not self.segment:
                 self.segment = log.active
@@ -338,6 +406,39 @@ class Partition:
         elif settings.flush_ms < UNBOUNDED and not self.flush_queued:
             self.directory.flushing.written(self)
         return log.synced_offset < self.flushing_to
+
+    def append_fetched(self, records: Buffer, now_ms: int) -> None:
+        """Append batches of the leader. Raise CorruptMessage, or DiskFailed; nothing is stored
+        then."""
+        assert not self.leading, "a leader appends what it is sent by producers"
+        before = self.log.appended_bytes
+        try:
+            self.directory.check_writable()
+            self.log.append_as_follower(records, now_ms)
+        except DiskFull as failure:
+            self.directory.filled_up(failure)
+            raise
+        except DiskFailed as failure:
+            self.directory.fail(failure)
+            raise
+        self._count_written(before)
+        self.directory.wrote_its_own()
+
+    def follow_offsets(self, high_watermark: int, start_offset: int) -> None:
+        """Take over the high watermark of the leader, as far as the log reaches, and then the start
+        of its log."""
+        leader, log = self.leader, self.log
+        leader.high_watermark = min(high_watermark, log.end_offset)
+        start_offset = min(start_offset, leader.high_watermark)
+        if start_offset > log.start_offset:
+            self.delete_before(start_offset)
+
+    def was_truncated(self) -> None:
+        """Note that records at the end of the log are gone."""
+        leader = self.leader
+        leader.high_watermark = min(leader.high_watermark, self.log.end_offset)
+        self.segment = self.log.active
+        self.directory.moved.add(self)
 
     def append_own(self, batch: Buffer, header: Header, now_ms: int) -> int | KafkaError:
         """Append a coordinator's batch at once; return its offset, or the error of the log."""
@@ -409,18 +510,26 @@ class Partition:
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """Return the largest epoch not above the given one, and its end offset; (-1, -1) if the
-        epoch is newer than the leader's. A leader's own epoch counts before its first record."""
-        latest, end_offset = self.log.epochs.latest, self.log.end_offset
-        if epoch == self.leader.epoch:
-            return epoch, end_offset
-        if latest < epoch < self.leader.epoch:
-            return epoch if latest < 0 else latest, end_offset
+        epoch is newer than the leader's."""
         return self.log.epoch_end(epoch)
 
     def delete_before(self, offset: int) -> None:
         """Move the start of the log to `offset` (DeleteRecords); files are removed later."""
         self.log.advance_start_offset(offset)
         self.notify_watchers()
+        for watcher in self.replica_watchers:
+            watcher.watermark_moved()
+
+    def follower_fetched(self) -> None:
+        """Notify the deletions of records that wait for followers."""
+        if self.start_waiters:
+            for waiter in list(self.start_waiters):
+                waiter.look()
+
+    @property
+    def low_watermark(self) -> int:
+        """Return the smallest log start of the live replicas."""
+        return self.leader.low_watermark(self.log.start_offset)
 
     @property
     def checkpointed_start_offset(self) -> int:
@@ -452,6 +561,8 @@ class Partition:
             self._recount()
             if self.awaiting:
                 self.release()
+            if self.following is not None:
+                self.following.synced()
 
     def release(self) -> None:
         """Answer the producers whose records are now committed."""
@@ -461,7 +572,10 @@ class Partition:
         while awaiting and awaiting[0][0] <= high_watermark:
             _needed, ticket, base_offset, append_time_ms, deadline = awaiting.popleft()
             target = ticket[0]
-            target.succeeded(ticket, base_offset, append_time_ms)
+            if target.acks == -1 and self.leader.below_min_insync_at_ack:
+                target.failed(ticket, NotEnoughReplicasAfterAppend(f"{self} lost replicas"))
+            else:
+                target.succeeded(ticket, base_offset, append_time_ms)
             target.waited(ticket, deadline - target.timeout_ms)
 
     def expire(self, mono_ms: float, error: KafkaError) -> None:
@@ -476,6 +590,7 @@ class Partition:
         awaiting, self.awaiting = self.awaiting, deque()
         self._give_up(awaiting, error)
         self.notify_watchers()
+        self.follower_fetched()
 
     def _give_up(self, entries: Iterable[Awaiting], error: KafkaError) -> None:
         for _needed, ticket, _base_offset, _append_time_ms, deadline in entries:

@@ -36,7 +36,7 @@ from penstock.errors import (
     UnknownTopicOrPartition,
 )
 from penstock.log.log import Log, LogExists
-from penstock.model import ZERO_ID, TopicPartition, id_to_text
+from penstock.model import NO_LEADER_EPOCH, ZERO_ID, TopicPartition, id_to_text
 from penstock.observe.times import Times
 from penstock.replication.leader import PartitionLeader
 from penstock.world import Disk, DiskFailed, File
@@ -138,8 +138,11 @@ class Replicas:
         for partitions in self.by_name.values():
             yield from partitions.values()
 
-    def find(self, topic: str | bytes, index: int) -> Partition:
-        """Return a partition that this node leads; raise the error for clients otherwise."""
+    def find(
+        self, topic: str | bytes, index: int, leader_epoch: int = NO_LEADER_EPOCH
+    ) -> Partition:
+        """Return a partition that this node leads; raise the error for clients otherwise. An epoch
+        other than that of the present leader is an error before the leader itself is."""
         if isinstance(topic, str):
             partition = self.by_name.get(topic, {}).get(index)
         else:
@@ -150,6 +153,8 @@ class Replicas:
             raise KafkaStorageError(f"{partition} is offline: {partition.directory.failed}")
         if partition.log.lost is not None:
             raise KafkaStorageError(f"{partition} is offline: {partition.log.lost}")
+        if leader_epoch != NO_LEADER_EPOCH:
+            partition.leader.check_epoch(leader_epoch)
         if not partition.leading:
             raise NotLeaderOrFollower(f"this node does not lead {partition}")
         return partition
@@ -199,6 +204,21 @@ class Replicas:
         partition.directory.moved.add(partition)
         self._placed_at = self._broker.image.offset
         self.placements.arrived((partition.topic_id, partition.index))
+        self.take_role(partition)
+
+    def take_role(self, partition: Partition) -> None:
+        """Lead or follow, as the image says. A truncation that runs ends before."""
+        topic = self._broker.image.topics.get(partition.topic)
+        if topic is None or topic.topic_id != partition.topic_id or partition.gone:
+            return  # the deletion of the topic follows
+        state = topic.partitions[partition.index]
+        followers = self._broker.followers
+        if state.leader == self._broker.node_id and not self._broker.is_replaced:
+            if followers.end(partition):
+                partition.lead(state, self._world.clock.mono_ms())
+        else:
+            partition.follow(state)
+            followers.follow(partition, state)
         self._broker.hosted(partition)
 
     def make_partition(
@@ -210,17 +230,23 @@ class Replicas:
         *,
         high_watermark: int = 0,
     ) -> Partition:
-        """Return a hosted partition on an open log. `high_watermark` is that of the checkpoint; the
-        end of the log counts when this node leads."""
+        """Return a partition on an open log, without a role. `high_watermark` is that of the
+        checkpoint."""
         state = topic.partitions[index]
-        node_id = self._broker.node_id
         counted = opened.synced_offset if directory.waits_for_sync else opened.end_offset
         settings = self.settings(topic.name)
-        # After a controlled stop, a broker leads nothing until the controller elects it again.
-        leading = state.leader == node_id
-        isr = state.isr if leading else (node_id,)
         known = max(opened.start_offset, min(high_watermark, opened.end_offset))
-        leader = PartitionLeader(node_id, state.leader_epoch, isr, known)
+        broker = self._broker
+        leader = PartitionLeader(
+            broker.node_id,
+            state.leader_epoch,
+            (),
+            known,
+            replicas=(),
+            is_eligible=broker.may_be_in_sync,
+            live_epoch=broker.live_epoch,
+            lag_ms_max=broker.settings.replica_lag_ms_max,
+        )
         partition = Partition(
             topic.name,
             topic.topic_id,
@@ -231,9 +257,7 @@ class Replicas:
             settings,
             replicas=len(state.replicas),
         )
-        partition.leading = leading
-        if leading:
-            leader.advance(counted)
+        partition.leading = False
         if counted < opened.end_offset:
             directory.wrote(partition)  # recovered records may not be durable yet
         return partition
@@ -284,6 +308,7 @@ class Replicas:
         directory.partitions.pop(partition, None)
         directory.moved.add(partition)
         partition.gone = True
+        self._broker.followers.forget(partition)
         opened.disown()
         self._offline[place] = OfflineReplica(
             reason,
@@ -436,12 +461,19 @@ class Replicas:
             offline_replica = self.is_kept_offline(topic.topic_id, state.partition_id)
             if self._is_placed_here(state) and self._loaded and not offline_replica:
                 self._creation.want(NewPartition(topic.name, topic.topic_id, state.partition_id))
-        elif state.leader == self._broker.node_id and not self._broker.is_replaced:
-            hosted.lead(state.leader_epoch, state.isr, replicas=len(state.replicas))
-            self._broker.hosted(hosted)
+        elif self._is_placed_here(state) or self._broker.is_replaced:
+            self.take_role(hosted)
         else:
-            hosted.stop_leading()
-            self._broker.hosted(hosted)
+            self._leave(hosted)
+
+    def _leave(self, partition: Partition) -> None:
+        """Delete a replica that was moved to another node. Only a committed image says so."""
+        del self.by_name[partition.topic][partition.index]
+        del self.by_id[partition.topic_id][partition.index]
+        self.placements.changed()
+        self._remove(partition)
+        if partition.log.start_offset > 0 and not partition.directory.failed:
+            self.checkpoints.start_offsets(partition.directory)
 
     def _is_placed_here(self, state: PartitionImage) -> bool:
         """Return whether this node has a replica. Replicas of another process that is registered
@@ -562,6 +594,7 @@ class Replicas:
         directory.partitions.pop(partition, None)
         directory.moved.add(partition)
         partition.gone = True
+        self._broker.followers.forget(partition)
         partition.log.disown()
         arrives = self._broker.moves.forget(partition)
         self.retired.add(partition)

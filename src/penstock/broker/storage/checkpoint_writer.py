@@ -62,9 +62,9 @@ class Checkpointer:
 
     # -- off the loop
 
-    def recovery_points(self, directory: "LogDirectory") -> None:
+    def recovery_points(self, directory: "LogDirectory", done: Done | None = None) -> None:
         points = self._recovery_points(directory)
-        directory.store(RECOVERY_POINTS, lambda: format_offsets(points))
+        directory.store(RECOVERY_POINTS, lambda: format_offsets(points), done)
         self._replicas.placements.changed()  # a partition may have become durable
 
     def start_offsets(self, directory: "LogDirectory", done: Done | None = None) -> None:

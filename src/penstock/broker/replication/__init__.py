@@ -1,0 +1,1 @@
+"""Replication on this node: followers of leaders elsewhere, and the in-sync sets of its leaders."""

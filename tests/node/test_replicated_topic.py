@@ -1,0 +1,141 @@
+"""Three simulated nodes with replicas of one partition: no acknowledged record is lost."""
+
+import pytest
+from replicated_topic import REPLICATED, ReplicatedTopic, stored_values
+
+from penstock.errors import NotEnoughReplicas, NotLeaderOrFollower
+from penstock.testing.sim.cluster import SimCluster
+
+SEED = 5
+
+
+@pytest.fixture(params=["page-cache", "fsync"])
+def cluster(request: pytest.FixtureRequest) -> SimCluster:
+    made = SimCluster(SEED, settings=REPLICATED | {"log.durability": request.param})
+    made.start()
+    return made
+
+
+@pytest.fixture
+def topic(cluster: SimCluster) -> ReplicatedTopic:
+    return ReplicatedTopic(cluster, min_insync_replicas="2")
+
+
+def test_each_replica_gets_the_records(topic: ReplicatedTopic) -> None:
+    assert topic.produce(b"a", b"b") == 0
+    topic.run_until_equal()
+    assert [stored_values(each) for each in topic.replicas()] == [[b"a", b"b"]] * 3
+
+
+def test_a_record_is_committed_when_every_replica_in_sync_has_it(topic: ReplicatedTopic) -> None:
+    assert topic.produce(b"a") == 0
+    assert [each.log.end_offset for each in topic.replicas()] == [1, 1, 1]
+
+
+def test_consumers_read_what_is_committed(topic: ReplicatedTopic) -> None:
+    topic.produce(b"a")
+    assert topic.values() == [b"a"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "cut_power"])
+def test_another_replica_leads_after_the_end_of_the_leader(
+    topic: ReplicatedTopic, end: str
+) -> None:
+    assert topic.produce(b"a") == 0
+    former = topic.leader
+    getattr(topic.cluster.nodes[former], end)()
+    topic.run_until(lambda: topic.leader not in (-1, former))
+    assert topic.produce(b"b") == 0
+    assert topic.values() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "cut_power"])
+def test_a_replica_that_returns_is_in_sync_again(topic: ReplicatedTopic, end: str) -> None:
+    former = topic.cluster.nodes[topic.leader]
+    topic.produce(b"a")
+    getattr(former, end)()
+    topic.run_until(lambda: former.is_over and topic.leader not in (-1, former.node_id))
+    topic.produce(b"b")
+    former.start()
+    topic.run_until_in_sync()
+    assert stored_values(topic.replica(former.node_id)) == [b"a", b"b"]
+
+
+def test_records_of_a_former_leader_that_were_not_committed_are_cut(topic: ReplicatedTopic) -> None:
+    topic.produce(b"a")
+    former = topic.cluster.nodes[topic.leader]
+    cluster = topic.cluster
+    others = [each.host for each in cluster.running if each is not former]
+    cluster.simulation.network.separate([former.host], others)
+    topic.produce(b"lost", acks=1, node_id=former.node_id)
+    topic.run_until(lambda: topic.leader not in (-1, former.node_id))
+    assert topic.produce(b"kept") == 0
+    cluster.simulation.network.heal()
+    topic.run_until_in_sync()
+    topic.run_until_equal()
+    assert stored_values(topic.replica(former.node_id)) == [b"a", b"kept"]
+
+
+@pytest.fixture
+def alone() -> ReplicatedTopic:
+    """Return a topic whose leader is alone in sync; the controller is on a node of its own."""
+    cluster = SimCluster(SEED, ["controller", *["broker"] * 3], REPLICATED)
+    cluster.start()
+    topic = ReplicatedTopic(cluster, min_insync_replicas="2")
+    for node in cluster.running:
+        if node.node_id not in (1, topic.leader):
+            node.kill()
+    topic.run_until(lambda: topic.replica(topic.leader).leader.isr == (topic.leader,))
+    return topic
+
+
+def test_acks_all_is_rejected_below_min_insync_replicas(alone: ReplicatedTopic) -> None:
+    assert alone.produce(b"a") == NotEnoughReplicas.code
+
+
+def test_nothing_is_committed_below_min_insync_replicas(alone: ReplicatedTopic) -> None:
+    alone.produce(b"a", acks=1)
+    assert alone.values() == []
+
+
+def test_a_consumer_at_a_follower_is_sent_to_the_leader(topic: ReplicatedTopic) -> None:
+    follower = next(each for each in (1, 2, 3) if each != topic.leader)
+    data = topic.fetch(node_id=follower)
+    assert (data.error_code, data.current_leader.leader_id) == (
+        NotLeaderOrFollower.code,
+        topic.leader,
+    )
+
+
+def test_a_follower_that_is_cut_off_leaves_the_in_sync_set_and_joins_again(
+    topic: ReplicatedTopic,
+) -> None:
+    leader = topic.cluster.nodes[topic.leader]
+    away = next(each for each in topic.cluster.running if each is not leader)
+    network = topic.cluster.simulation.network
+    network.separate([leader.host], [away.host])
+    assert topic.produce(b"a") != 0 or len(topic.state.isr) == 2
+    topic.run_until_in_sync(2)
+    assert topic.produce(b"b") == 0
+    network.heal()
+    topic.run_until_in_sync(3)
+    topic.run_until_equal()
+
+
+def test_followers_of_an_idle_partition_stay_in_sync(topic: ReplicatedTopic) -> None:
+    topic.produce(b"a")
+    topic.cluster.simulation.run_for(20_000)
+    assert topic.produce(b"b") == 0
+    assert len(topic.state.isr) == 3
+
+
+def test_all_nodes_return_with_all_records_after_a_stop_of_all(topic: ReplicatedTopic) -> None:
+    topic.produce(b"a")
+    nodes = list(topic.cluster.nodes.values())
+    for node in nodes:
+        node.kill()
+    for node in nodes:
+        node.start()
+    topic.cluster.run_until_ready()
+    topic.run_until_in_sync()
+    assert topic.values() == [b"a"]
