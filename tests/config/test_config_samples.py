@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from penstock.config import BrokerConfig, ConfigText, load
-from penstock.node.metadata import REPLICAS_MAX
 
 SAMPLES = Path(__file__).parent.parent.parent / "config"
 NODES = ("server", "controller", "broker", "three/node-1", "three/node-2", "three/node-3")
@@ -79,6 +78,6 @@ def test_the_broker_finds_the_controller() -> None:
     assert broker.node_id != controller.node_id
 
 
-def test_internal_topics_have_as_many_replicas_as_nodes_keep() -> None:
+def test_internal_topics_have_one_replica() -> None:
     for name in ("server", "broker", *THREE):
-        assert [loaded(name).integer(key) for key in TOPICS] == [REPLICAS_MAX] * 3
+        assert [loaded(name).integer(key) for key in TOPICS] == [1, 1, 1]

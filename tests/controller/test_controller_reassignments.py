@@ -198,11 +198,3 @@ def test_the_replication_factor_may_be_held_fast() -> None:
     assert refused.error_code == errors.InvalidReplicationFactor.code
     assert reassign(bench, [2], factor_free=False).error_code == 0
     assert reassign(bench, [1], factor_free=False).error_code == 0
-
-
-def test_without_copies_between_nodes_a_partition_stays() -> None:
-    bench = Bench((1, 2), replicas_max=1)
-    bench.create("orders")
-    result = reassign(bench, [2, 1])
-    assert result.error_code == errors.InvalidReplicaAssignment.code
-    assert orders(bench).adding == ()

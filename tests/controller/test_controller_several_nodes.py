@@ -14,41 +14,49 @@ NODES = (1, 2, 3)
 
 @pytest.fixture
 def cluster() -> SimCluster:
-    """Three nodes; each leads one partition of `t`."""
+    """Three nodes; each leads one partition of `t`, and one of `copied`."""
     made = SimCluster(SEED)
     made.start()
-    topic = k19.CreatableTopic(name="t", num_partitions=3, replication_factor=1)
-    request = k19.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
-    answer = made.ask(1, request, 7)
-    assert isinstance(answer, k19.CreateTopicsResponse)
-    assert answer.topics[0].error_code == 0
-    made.simulation.run_until(lambda: all("t" in node.image.topics for node in made.running))
+    for name, factor in (("t", 1), ("copied", 3)):
+        topic = k19.CreatableTopic(name=name, num_partitions=3, replication_factor=factor)
+        request = k19.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+        answer = made.ask(1, request, 7)
+        assert isinstance(answer, k19.CreateTopicsResponse)
+        assert answer.topics[0].error_code == 0
+    made.simulation.run_until(lambda: all("copied" in node.image.topics for node in made.running))
     return made
 
 
-def led_by(cluster: SimCluster, node_id: int) -> PartitionImage:
+def led_by(cluster: SimCluster, node_id: int, name: str = "t") -> PartitionImage:
     image: Image = cluster.nodes[node_id].image
-    partitions = image.topics["t"].partitions.values()
+    partitions = image.topics[name].partitions.values()
     return next(each for each in partitions if each.leader == node_id)
 
 
+def test_a_partition_has_a_replica_on_each_node(cluster: SimCluster) -> None:
+    for node_id in NODES:
+        partition = led_by(cluster, node_id, "copied")
+        assert sorted(partition.replicas) == sorted(partition.isr) == list(NODES)
+
+
 @pytest.mark.parametrize("node_id", NODES)
-def test_a_leader_is_answered_about_its_in_sync_set(cluster: SimCluster, node_id: int) -> None:
+def test_a_leader_makes_its_in_sync_set_smaller(cluster: SimCluster, node_id: int) -> None:
     image = cluster.nodes[node_id].image
     epoch = image.brokers[node_id].epoch
-    partition = led_by(cluster, node_id)
+    partition = led_by(cluster, node_id, "copied")
     asked = k56.RequestPartitionData(
         partition_index=partition.partition_id,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
         new_isr_with_epochs=[k56.BrokerState(broker_id=node_id, broker_epoch=epoch)],
     )
-    topic = k56.RequestTopicData(topic_id=image.topics["t"].topic_id, partitions=[asked])
+    topic = k56.RequestTopicData(topic_id=image.topics["copied"].topic_id, partitions=[asked])
     request = k56.AlterPartitionRequest(broker_id=node_id, broker_epoch=epoch, topics=[topic])
     answer = cluster.ask(node_id, request, 3)
     assert isinstance(answer, k56.AlterPartitionResponse)
     [told] = answer.topics[0].partitions
     assert (told.error_code, told.leader_id, told.isr) == (0, node_id, [node_id])
+    assert led_by(cluster, node_id, "copied").isr == (node_id,)
 
 
 @pytest.mark.parametrize("node_id", NODES)

@@ -247,11 +247,3 @@ def test_no_reassignment_is_under_way() -> None:
     bench = Bench()
     bench.create("orders", 2)
     assert bench.ask(k46.ListPartitionReassignmentsRequest(topics=None)).topics == []
-
-
-def test_without_copies_between_nodes_a_partition_has_one_replica() -> None:
-    bench = Bench((1, 2), replicas_max=1)
-    result = bench.create("orders", 1, 2)
-    assert result.error_code == errors.InvalidReplicationFactor.code
-    assert "offsets.topic.replication.factor" in (result.error_message or "")
-    assert "orders" not in bench.image.topics

@@ -119,8 +119,7 @@ KEYS: tuple[Key, ...] = (
         "The number of partitions of __consumer_offsets; cannot change once it exists."
     ),
     read_only("offsets.topic.replication.factor", SHORT, 3, at_least(1)).now(
-        "The number of replicas of __consumer_offsets. Nodes do not copy partitions to each "
-        "other yet: set it to 1, with more groups do not work."
+        "The number of replicas of __consumer_offsets. With fewer brokers groups do not work."
     ),
     read_only("offsets.topic.segment.bytes", INT, 104_857_600, at_least(1)).now(
         "The segment size of __consumer_offsets."

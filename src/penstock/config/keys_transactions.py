@@ -33,8 +33,8 @@ KEYS: tuple[Key, ...] = (
         "The number of partitions of __transaction_state; cannot change once it exists."
     ),
     read_only("transaction.state.log.replication.factor", SHORT, 3, at_least(1)).now(
-        "The number of replicas of __transaction_state. Nodes do not copy partitions to each "
-        "other yet: set it to 1, with more transactions do not work."
+        "The number of replicas of __transaction_state. With fewer brokers transactions do not "
+        "work."
     ),
     read_only("transaction.state.log.segment.bytes", INT, 104_857_600, at_least(1)).now(
         "The segment size of __transaction_state."

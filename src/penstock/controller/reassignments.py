@@ -10,7 +10,6 @@ from typing import Any
 
 from penstock.controller.elections import Electorate, LeaderElection, change_partition
 from penstock.controller.image import Image, PartitionImage, Topic
-from penstock.controller.replica_limit import check_move
 from penstock.controller.settings import RECORDS_PER_REQUEST_MAX, ControllerSettings
 from penstock.effects import Outcome
 from penstock.errors import (
@@ -76,7 +75,6 @@ class ReassignmentRequests:
         self._check_target(wanted.replicas)
         if not request.allow_replication_factor_change:
             _check_factor(partition, wanted.replicas)
-        check_move(self._settings, partition, wanted.replicas)
         return self._begin(topic, partition, wanted.replicas)
 
     def _begin(self, topic: Topic, partition: PartitionImage, target: Sequence[int]) -> Any:

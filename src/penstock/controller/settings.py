@@ -64,8 +64,8 @@ class ConfigRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """Settings of the node around a controller. `replicas_max` limits the replicas of a partition;
-    None is no limit. The checks for leaders have intervals; None is no check."""
+    """Settings of the node around a controller. The checks for leaders have intervals; None is no
+    check."""
 
     cluster_id: str
     node_id: int
@@ -77,7 +77,6 @@ class ControllerSettings:
     preferred_leader_check_ms: int | None = 300_000
     unclean_leader_check_ms: int | None = 300_000
     broker_session_timeout_ms: int = 9000
-    replicas_max: int | None = None
     supported_features: Mapping[str, VersionRange] = field(
         default_factory=lambda: SUPPORTED_FEATURES
     )

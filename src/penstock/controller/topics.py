@@ -15,7 +15,6 @@ from penstock.controller.image import (
     Topic,
 )
 from penstock.controller.placement import assign_replicas
-from penstock.controller.replica_limit import check_replicas
 from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import (
     RECORDS_PER_REQUEST_MAX,
@@ -107,7 +106,6 @@ class TopicRequests:
             )
         overrides = self._overrides(topic)
         assignments = self._assignments(topic)
-        check_replicas(self._settings, len(assignments[0]))
         topic_id = self._chance.uuid()
         records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
         records += [

@@ -17,7 +17,6 @@ from penstock.raft.voters import QuorumVoter, VoterEndpoint
 from penstock.world import Disk, DiskFailed, World
 
 FETCH_WAIT_MS_MAX = 500  # as in Kafka
-REPLICAS_MAX = 1  # of a partition: no follower copies it
 
 
 def make_metadata(
@@ -52,7 +51,6 @@ def make_metadata(
             unclean_leader_election_enable=config.boolean("unclean.leader.election.enable"),
             preferred_leader_check_ms=_preferred_leader_check_ms(config),
             unclean_leader_check_ms=config.integer("unclean.leader.election.interval.ms"),
-            replicas_max=REPLICAS_MAX,
             broker_session_timeout_ms=config.integer("broker.session.timeout.ms"),
         ),
         rules=TableRules(config),
