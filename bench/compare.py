@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException
 from bench import programs, topics, usage
 from bench.cluster import SHORT, three_nodes
 from bench.programs import LoadFailed
+from bench.replicated_rows import half_rate as replicated_half_rate
 from bench.row import Context, Row, Sample, Suite
 from bench.rows import fill_offsets, raw_produce
 from bench.servers import Server, ServerFailed, running, scratch, stand_in
@@ -35,6 +36,7 @@ BOTH: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
 # The settings of the suites of three nodes, beside Kafka's defaults.
 CLUSTERS: Mapping[Suite, Mapping[str, str]] = {
     Suite.CLUSTER: {},
+    Suite.REPLICATED: {},
     Suite.KILLS: {},
     Suite.KILLS_SHORT: SHORT,
 }
@@ -145,14 +147,27 @@ def half_of_kafkas_rate(plan: Plan) -> float:
         return raw_produce(connections=100)(context).value / 2
 
 
+def half_of_kafkas_replicated_rates(plan: Plan) -> Mapping[int, float]:
+    """Half of Apache Kafka's rates for three replicas, by the size of a message."""
+    say("calibrating: Apache Kafka's own rates with three replicas")
+    with prepared(THEIRS, Suite.REPLICATED, plan, 0.0) as context:
+        return {size: replicated_half_rate(size, context) for size in (100, 1000)}
+
+
 def _measure_suite(
-    side: str, suite: Suite, plan: Plan, half_rate: float, results: dict[str, Result]
+    side: str,
+    suite: Suite,
+    plan: Plan,
+    half_rate: float,
+    results: dict[str, Result],
+    half_rates: Mapping[int, float],
 ) -> None:
     rows = [row for row in plan.rows if row.suite is suite]
     if not rows:
         return
     try:
         with prepared(side, suite, plan, half_rate) as context:
+            context.half_rates = half_rates
             for row in rows:
                 try:
                     sample = row.measure(context)
@@ -172,11 +187,13 @@ def compare(plan: Plan) -> list[Result]:
     """All rounds; who begins changes from round to round."""
     results = {row.name: Result(row) for row in plan.rows}
     half_rate = half_of_kafkas_rate(plan) if "p99" in results else 0.0
+    paced = any(name.startswith("replicated-p99") for name in results)
+    half_rates = half_of_kafkas_replicated_rates(plan) if paced else {}
     for number in range(plan.rounds):
         sides = (OURS, THEIRS) if number % 2 == 0 else (THEIRS, OURS)
         for suite in Suite:
             if any(row.suite is suite for row in plan.rows):
                 say(f"round {number + 1} of {plan.rounds}: {suite.value}")
             for side in (OURS,) if suite in ALONE else sides:
-                _measure_suite(side, suite, plan, half_rate, results)
+                _measure_suite(side, suite, plan, half_rate, results, half_rates)
     return list(results.values())

@@ -1,8 +1,10 @@
 /* Works through librdkafka for a while and prints one JSON object.
  *
- *   rdload LIBRARY produce|consume|group|commit|transact --bootstrap HOST:PORT --topic NAME [...]
+ *   rdload LIBRARY produce|pace|consume|group|commit|transact --bootstrap HOST:PORT --topic NAME
+ *          [...]
  *
- * produce and consume take partitions by number; group consumes as the only member of a group.
+ * pace produces --rate messages a second, and reports the time from the moment at which a message was
+ * due to its delivery report. produce and consume take partitions by number; group consumes as the only member of a group.
  * commit: --clients consumers commit an offset of each partition, one request after the other.
  * transact: --clients producers write transactions of --records records each.
  *
@@ -82,7 +84,7 @@ static struct {
 static struct {
     const char *bootstrap, *topic, *acks, *queue, *in_flight, *protocol;
     int partitions, size, clients, records;
-    double seconds, warmup;
+    double seconds, warmup, rate;
     uint64_t count;
 } option = {.acks = "1", .queue = "100000", .in_flight = "1000000", .protocol = "classic", .partitions = 1, .size = 100, .clients = 1, .records = 1, .seconds = 5, .count = UINT64_MAX};
 
@@ -213,6 +215,66 @@ static void run_produce(void) {
     }
     if (option.count != UINT64_MAX) rd.flush(client, FLUSH_MS_MAX); /* all of them, then the time */
     report("produce", now_s() - began, cpu_s() - cpu);
+}
+
+/* Latencies in microseconds: one of every LATENCY_STEP messages. */
+enum { LATENCY_STEP = 16 };
+static double *latencies_us;
+static size_t latencies, latencies_max;
+static double measured_from;
+
+static void on_paced_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
+    on_delivery(client, message, opaque);
+    double due = (double)(uintptr_t)message->_private / 1e6;
+    if (!message->_private || message->err || due < measured_from) return;
+    if (latencies < latencies_max) latencies_us[latencies++] = (now_s() - due) * 1e6;
+}
+
+static int by_value(const void *one, const void *other) {
+    double a = *(const double *)one, b = *(const double *)other;
+    return (a > b) - (a < b);
+}
+
+static void run_pace(void) {
+    if (option.rate <= 0) die("--rate is needed");
+    rd_kafka_conf_t *conf = rd.conf_new();
+    set(conf, "acks", option.acks);
+    set(conf, "queue.buffering.max.messages", "1000000");
+    rd.conf_set_dr_msg_cb(conf, on_paced_delivery);
+    rd_kafka_t *client = make_client(PRODUCER, conf);
+    rd_kafka_topic_t *topic = rd.topic_new(client, option.topic, NULL);
+    char *value = malloc(option.size);
+    for (int i = 0; i < option.size; i++) value[i] = "penstock"[i & 7];
+    latencies_max = (size_t)(option.rate * option.seconds / LATENCY_STEP) + 1024;
+    latencies_us = malloc(latencies_max * sizeof *latencies_us);
+    double began = now_s();
+    measured_from = began + option.warmup;
+    double stop_at = measured_from + option.seconds;
+    for (uint64_t produced = 0;;) {
+        double now = now_s();
+        if (now >= stop_at || failed) break;
+        while (began + produced / option.rate <= now) {
+            double due = began + produced / option.rate;
+            void *mark = NULL;
+            if (produced % LATENCY_STEP == 0) mark = (void *)(uintptr_t)(due * 1e6);
+            if (rd.produce(topic, produced % option.partitions, MSG_F_COPY, value, option.size,
+                           NULL, 0, mark))
+                die("produce: %s", rd.err2str(rd.last_error()));
+            produced++;
+        }
+        rd.poll(client, 1);
+    }
+    rd.flush(client, FLUSH_MS_MAX);
+    if (failed) die("%llu messages failed: %s", (unsigned long long)failed, rd.err2str(first_error));
+    if (!latencies) die("no message was measured");
+    qsort(latencies_us, latencies, sizeof *latencies_us, by_value);
+    printf("{\"mode\":\"pace\",\"messages\":%llu,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,"
+           "\"messages_per_s\":%.1f}\n",
+           (unsigned long long)delivered, latencies_us[latencies / 2],
+           latencies_us[(size_t)(latencies * 0.99)], latencies_us[latencies - 1],
+           delivered / (now_s() - began));
+    fflush(stdout);
+    _Exit(0);
 }
 
 static int take(rd_kafka_message_t *message) {
@@ -362,12 +424,14 @@ int main(int count, char **text) {
         else if (!strcmp(name, "--size")) option.size = atoi(value);
         else if (!strcmp(name, "--seconds")) option.seconds = atof(value);
         else if (!strcmp(name, "--warmup")) option.warmup = atof(value);
+        else if (!strcmp(name, "--rate")) option.rate = atof(value);
         else if (!strcmp(name, "--count")) option.count = strtoull(value, NULL, 10);
         else die("unknown option %s", name);
     }
     if (!option.bootstrap || !option.topic || option.partitions < 1 || option.size < 1)
         die("--bootstrap and --topic are needed, partitions and size above 0");
     if (!strcmp(text[2], "produce")) run_produce();
+    if (!strcmp(text[2], "pace")) run_pace();
     if (!strcmp(text[2], "consume")) run_consume();
     if (!strcmp(text[2], "group")) run_group();
     if (!strcmp(text[2], "commit")) run_side_by_side("commit", commit_for_long);

@@ -1,6 +1,6 @@
 """A row: how it is called, what it promises, and how it measures itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ class Suite(Enum):
     CLIENTS = "clients"  # over Penstock on both sides: our clients beside others
     DURABILITY = "durability"  # Penstock against itself
     CLUSTER = "cluster"  # three nodes, each broker and controller
+    REPLICATED = "replicated"  # the same, for topics with three replicas
     KILLS = "kills"  # three nodes of Penstock, on Kafka's timeouts
     KILLS_SHORT = "kills-short"  # three nodes of Penstock, on short timeouts
 
@@ -50,6 +51,7 @@ class Context:
     quick: bool = False
     half_rate: float = 0.0
     side: str = ""
+    half_rates: Mapping[int, float] = field(default_factory=dict)  # of replicated topics, by size
     idle_memory: usage.Memory | None = None
     cluster: "ThreeNodes | None" = None  # of three nodes; `server` is the first of them
     topics_made: int = 0

@@ -26,6 +26,7 @@ from bench import (
 )
 from bench.cluster_rows import CLUSTER_ROWS
 from bench.programs import Outcome, Run
+from bench.replicated_rows import REPLICATED_ROWS
 from bench.row import Context, Row, Sample, Suite
 from bench.servers import Server
 from bench.stats import Bound, Target
@@ -640,4 +641,5 @@ ROWS: tuple[Row, ...] = (
     *_COMMAND_ROWS,
     *_DURABILITY_ROWS,
     *CLUSTER_ROWS,
+    *REPLICATED_ROWS,
 )
