@@ -104,10 +104,15 @@ def make(disk: SimDisk, me: QuorumVoter = ME) -> tuple[Quorum, Watching, list[Di
         encode=bytes,
         decode=lambda data: data,
         failed=failures.append,
+        diverged=_no_leader,
     )
     watching = Watching()
     quorum.follow(watching)
     return quorum, watching, failures
+
+
+def _no_leader(text: str) -> None:
+    raise AssertionError(f"the only voter follows nobody: {text}")
 
 
 def records_of(quorum: Quorum) -> list[Any]:

@@ -115,12 +115,12 @@ def test_an_empty_log_starts_at_offset_0_beside_the_bootstrap_snapshot() -> None
 def test_a_follower_truncates_to_the_smaller_end_of_the_epoch(
     diverging: EpochEnd, offset: int
 ) -> None:
-    assert truncation_offset(cut_log(), diverging, high_watermark=20) == offset
+    assert truncation_offset(cut_log(), diverging, committed=20) == offset
 
 
 def test_committed_records_are_never_truncated() -> None:
     with pytest.raises(CommittedTruncation):
-        truncation_offset(cut_log(), EpochEnd(3, 45), high_watermark=46)
+        truncation_offset(cut_log(), EpochEnd(3, 45), committed=46)
 
 
 @pytest.mark.parametrize(

@@ -633,4 +633,8 @@ class Runtime(Generic[M]):
 def _as_unreadable(problem: Exception) -> LogUnreadable:
     if isinstance(problem, LogUnreadable):
         return problem
-    return LogUnreadable(f"A coordinator cannot be loaded: {problem!r}. Its groups are not served.")
+    unreadable = LogUnreadable(
+        f"A coordinator cannot be loaded: {problem!r}. Its groups are not served."
+    )
+    unreadable.__cause__ = problem
+    return unreadable

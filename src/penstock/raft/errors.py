@@ -18,4 +18,4 @@ class QuorumFilesCorrupt(QuorumError):
 
 
 class CommittedTruncation(QuorumError):
-    """A leader asked for a truncation below the high watermark."""
+    """A leader asked for a truncation of committed records."""

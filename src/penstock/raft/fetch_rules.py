@@ -40,10 +40,10 @@ def judge_position(log: LogView, offset: int, last_epoch: int) -> FetchPosition:
     return VALID
 
 
-def truncation_offset(log: LogView, diverging: EpochEnd, high_watermark: int) -> int:
+def truncation_offset(log: LogView, diverging: EpochEnd, committed: int) -> int:
     """Return where a follower truncates its log after an answer with a diverging epoch.
 
-    Raise CommittedTruncation if that is below the high watermark.
+    Raise CommittedTruncation if that is below the end of the committed records.
     """
     own = log.end_of_epoch(diverging.epoch)
     if diverging.epoch == 0:
@@ -52,10 +52,10 @@ def truncation_offset(log: LogView, diverging: EpochEnd, high_watermark: int) ->
         offset = min(own.end_offset, diverging.end_offset)
     else:
         offset = own.end_offset
-    if min(offset, diverging.end_offset) < high_watermark:
+    if min(offset, diverging.end_offset) < committed:
         raise CommittedTruncation(
             f"The leader asks for a truncation to offset {offset} (its epoch {diverging.epoch} "
-            f"ends at {diverging.end_offset}), below the high watermark {high_watermark}. "
+            f"ends at {diverging.end_offset}), and all below {committed} is committed. "
             "Committed metadata differs between controllers: stop this node, keep its directory, "
             "and compare the logs with kafka-dump-log."
         )

@@ -120,8 +120,12 @@ def _take_over(replica: RaftReplica, role: FollowerRole, partition: fetch.Partit
 
 
 def truncate_log(replica: RaftReplica, diverging: EpochEnd) -> None:
-    """Drop records that the leader does not have. Raise CommittedTruncation for committed ones."""
-    offset = truncation_offset(replica.log, diverging, replica.high_watermark)
+    """Drop records that the leader does not have. Raise CommittedTruncation for committed ones:
+    those below the high watermark, and those in a snapshot."""
+    latest = replica.log.latest_snapshot
+    covered = max(replica.log.start_offset, latest.end_offset if latest is not None else 0)
+    committed = max(replica.high_watermark, covered)
+    offset = truncation_offset(replica.log, diverging, committed)
     replica.truncate_log(offset)
     replica.effects.append(TruncateLog(offset))
 

@@ -12,10 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from penstock.errors import KafkaStorageError, NotController, RecordListTooLarge
+from penstock.errors import (
+    InconsistentClusterId,
+    KafkaStorageError,
+    NotController,
+    RecordListTooLarge,
+)
 from penstock.raft.control import control_record
 from penstock.raft.description import QuorumView, view_quorum
-from penstock.raft.errors import NotAVoter, NotServedYet, QuorumFilesCorrupt
+from penstock.raft.errors import (
+    CommittedTruncation,
+    NotAVoter,
+    NotServedYet,
+    QuorumFilesCorrupt,
+)
 from penstock.raft.log_view import EpochStart, LogView
 from penstock.raft.machine import QuorumMachine
 from penstock.raft.protocols import (
@@ -60,7 +70,7 @@ from penstock.raft.quorum_replies import QuorumReplies
 from penstock.raft.quorum_snapshots import QuorumSnapshots
 from penstock.raft.replica import ReplicaSettings
 from penstock.raft.roles import FOREVER
-from penstock.raft.snapshot import MetadataSnapshotId, snapshot_batches
+from penstock.raft.snapshot import MetadataSnapshotId, Snapshot, snapshot_batches
 from penstock.raft.voter_history import VoterHistory
 from penstock.raft.voters import KRAFT_VERSION_MAX, QuorumVoter, VoterEndpoint, Voters
 from penstock.raft.writing import BatchWriting, LogBatch
@@ -70,6 +80,7 @@ from penstock.world import Clock, Cold, DiskFailed, DiskFull, Done, Timer, Timer
 log = logging.getLogger("penstock.quorum")
 
 ROOM_RETRY_MS = 100  # between two attempts to write to a full disk
+ROOM_WARNING_MS = 10_000  # between two log lines about it
 
 
 class Follower(Protocol):
@@ -90,7 +101,8 @@ class QuorumSettings:
 
 class Quorum:
     """One replica of the metadata log. `encode` and `decode` turn the machine's records into bytes
-    and back. `random_below(n)` returns a number from 0 to n - 1."""
+    and back. `random_below(n)` returns a number from 0 to n - 1. `failed` gets the failure of the
+    disk, `diverged` the text about a quorum that this node cannot belong to."""
 
     def __init__(
         self,
@@ -105,6 +117,7 @@ class Quorum:
         encode: Callable[[Any], bytes],
         decode: Callable[[bytes], Any],
         failed: Callable[[DiskFailed], None],
+        diverged: Callable[[str], None],
     ) -> None:
         self._files = files
         self._clock = clock
@@ -116,6 +129,7 @@ class Quorum:
         self._encode = encode
         self._decode = decode
         self._failed = failed
+        self._diverged = diverged
         self._replies = QuorumReplies(files, self._opened, self._still_leads)
         self._snapshots = QuorumSnapshots(
             files, self._open_log, self._step, self._fail, self._retry_while_waiting
@@ -126,7 +140,9 @@ class Quorum:
         self._performing = False
         self._waiting = False  # an effect waits for the disk
         self._starting = False
-        self._broken = False  # the disk has failed, and the node is about to give up
+        self._broken = False  # the node is about to give up
+        self._warns_of_room_at_ms = 0.0
+        self._strangers: dict[int, None] = {}  # nodes that belong to another cluster
         self._timer: Timer | None = None
         self._timer_ms = FOREVER
         self._follower: Follower | None = None
@@ -152,7 +168,7 @@ class Quorum:
         history = VoterHistory(configured=self._configured_voters())
         if snapshot is not None:
             history.load(floor, snapshot.kraft_version, snapshot.voters)
-        self._snapshots.bytes_since = read_voters(self._log, floor, history)
+        self._snapshots.bytes_since = read_voters(self._log, self._files.path, floor, history)
         self._check_voters(history)
         is_only = [each.node_id for each in history.latest] == [self._me.node_id]
         stored = self._files.load_state_now(may_be_empty=is_only)
@@ -250,8 +266,17 @@ class Quorum:
         self._step(RequestArrived(self._replies.park(reply), request))
 
     def _step(self, event: QuorumEvent) -> None:
-        if not self._broken:
-            self._perform(self._running().step(event, self._clock.mono_ms()))
+        if self._broken:
+            return
+        try:
+            effects = self._running().step(event, self._clock.mono_ms())
+        except CommittedTruncation as problem:
+            text = str(problem)
+            self._break_off()
+            # On a turn of its own: the step belongs to the answer of a link.
+            self._timers.soon(lambda: self._diverged(text))
+        else:
+            self._perform(effects)
 
     def _wake_up(self) -> None:
         self._timer, self._timer_ms = None, FOREVER
@@ -329,10 +354,13 @@ class Quorum:
     def _wait_for_room(self, effect: QuorumEffect, failure: Exception) -> None:
         """Try an effect again a little later: the disk is full. The node is silent meanwhile, and
         the others elect a leader."""
-        log.warning("%s; the quorum waits for room on the disk", failure)
+        now_ms = self._clock.mono_ms()
+        if now_ms >= self._warns_of_room_at_ms:
+            self._warns_of_room_at_ms = now_ms + ROOM_WARNING_MS
+            log.warning("%s; the quorum waits for room on the disk", failure)
         self._effects.appendleft(effect)
         done = self._wait()
-        self._timers.at(self._clock.mono_ms() + ROOM_RETRY_MS, lambda: done(None))
+        self._timers.at(now_ms + ROOM_RETRY_MS, lambda: done(None))
 
     def _store_state(self, effect: PersistElection) -> None:
         history = self._running().replica.history
@@ -450,10 +478,30 @@ class Quorum:
             if response is None:
                 self._step(RequestFailed(request_id))
             else:
+                self._note_cluster(effect.node_id, response)
                 self._step(AnswerArrived(request_id, response))
 
         timeout_ms = self._settings.replica.request_timeout_ms
         self._transport.send(effect.node_id, effect.endpoint, effect.request, timeout_ms, answered)
+
+    def _note_cluster(self, node_id: int, response: QuorumResponse) -> None:
+        """Give up when every node that could answer belongs to another cluster."""
+        if response.error_code != InconsistentClusterId.code:
+            self._strangers.pop(node_id, None)
+            return
+        self._strangers[node_id] = None
+        replica = self._running().replica
+        voters = tuple(each.node_id for each in replica.history.latest)
+        asked = replica.settings.bootstrap_ids or voters
+        if all(each in self._strangers for each in asked if each != self._me.node_id):
+            self._break_off()
+            text = (
+                "All controllers that this node knows belong to another cluster than its "
+                f"directories, which belong to cluster {replica.settings.cluster_id}. Correct "
+                "controller.quorum.bootstrap.servers or controller.quorum.voters, or point "
+                "log.dirs to directories of that cluster."
+            )
+            self._timers.soon(lambda: self._diverged(text))
 
     def _still_leads(self, epoch: int) -> bool:
         return self._machine is not None and self._machine.is_leader and self.epoch == epoch
@@ -553,10 +601,14 @@ class Quorum:
 
     def _fail(self, failure: DiskFailed) -> None:
         """Stop taking part after a failure of the disk, and report it to the node."""
+        self._break_off()
+        self._failed(failure)
+
+    def _break_off(self) -> None:
+        """Stop taking part: no further effect of the machine is performed."""
         self._broken = True
         self._effects.clear()
         self._step_down()
-        self._failed(failure)
 
     def _step_down(self) -> None:
         self._gained_epoch = None
@@ -567,16 +619,20 @@ class Quorum:
     def read(self) -> QuorumReader:
         """Return a reader of the snapshot and the whole log behind it, for the only voter."""
         snapshot = self._snapshots.take(self.snapshot_id)
-        return QuorumReader(self._opened(), snapshot, self._decode, 0, lambda: self.end_offset)
+        return self._read_from(0, snapshot, lambda: self.end_offset)
 
     def read_committed(self, offset: int) -> QuorumReader:
         """Return a reader of what is committed from `offset` on; below the start of the log the
         snapshot comes first."""
         behind = offset < self.start_offset or offset == 0
         snapshot = self._snapshots.take(self.snapshot_id) if behind else None
-        return QuorumReader(
-            self._opened(), snapshot, self._decode, offset, lambda: self.committed_offset
-        )
+        return self._read_from(offset, snapshot, lambda: self.committed_offset)
+
+    def _read_from(
+        self, offset: int, snapshot: Snapshot | None, upper: Callable[[], int]
+    ) -> QuorumReader:
+        opened, path = self._opened(), self._files.path
+        return QuorumReader(opened, path, snapshot, self._decode, offset, upper)
 
     # Snapshots
 

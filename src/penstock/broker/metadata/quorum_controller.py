@@ -24,8 +24,10 @@ from penstock.controller.live_facts import LiveFacts
 from penstock.controller.records import decode_record, encode_record
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.errors import NotController, ThrottlingQuotaExceeded
+from penstock.machine.protocols import LogUnreadable
 from penstock.machine.runtime import ReplyCallback, Runtime, RuntimeState, Standby
 from penstock.raft.description import QuorumView
+from penstock.raft.errors import QuorumError
 from penstock.raft.protocols import MetadataLog, QuorumTransport
 from penstock.raft.quorum import Quorum, QuorumSettings
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
@@ -101,6 +103,7 @@ class QuorumController:
             encode=lambda record: encode_record(record, self._runtime.machine.metadata_version),
             decode=decode_record,
             failed=failed,
+            diverged=unreadable,
         )
         self._runtime: Runtime[Controller] = Runtime(
             self._make_controller,
@@ -111,7 +114,7 @@ class QuorumController:
             when_lost=lambda: NotController("This node is not the active controller."),
             when_full=lambda: ThrottlingQuotaExceeded("Too many changes wait for the disk."),
             before_release=self._publish,
-            unreadable=lambda problem: unreadable(str(problem)),
+            unreadable=lambda problem: unreadable(_text_of(problem)),
             begin=self._quorum.begin,
             activated=self._watch_sessions,
             standby=Standby(self._quorum, self._resume, self._restart),
@@ -311,3 +314,9 @@ class QuorumController:
 
     def describe(self) -> QuorumView:
         return self._quorum.describe()
+
+
+def _text_of(problem: LogUnreadable) -> str:
+    """Return the text of the quorum's own error, where that is the cause."""
+    cause = problem.__cause__
+    return str(cause if isinstance(cause, QuorumError) else problem)
