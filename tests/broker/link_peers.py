@@ -9,6 +9,7 @@ from penstock.testing.sim.world import Simulation, SimWorld
 from penstock.wire.codec import read
 from penstock.wire.frame import API_VERSIONS, parse_request_header, response_frame
 from penstock.wire.messages.k18_api_versions import ApiVersion, ApiVersionsResponse
+from penstock.wire.messages.k52_vote import VoteRequest
 from penstock.wire.messages.k60_describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -17,7 +18,7 @@ from penstock.world import Peer
 
 R = TypeVar("R")
 
-DESCRIBE_CLUSTER = 60
+VOTE, DESCRIBE_CLUSTER = 52, 60
 SETTINGS = LinkSettings("node-1", connect_timeout_ms=500, backoff_ms=50, backoff_ms_max=400)
 ADDRESS = ("far", 9092)
 
@@ -29,6 +30,7 @@ class ScriptedNode:
         self.world = world
         self.peers: list[Peer] = []
         self.requests: list[DescribeClusterRequest] = []
+        self.votes: list[VoteRequest] = []  # without an answer
         self.versions_asked: list[int] = []
         self.newest_api_versions = 4
         self.serves: dict[int, tuple[int, int]] = {18: (0, 4), DESCRIBE_CLUSTER: (0, 2)}
@@ -47,6 +49,9 @@ class ScriptedNode:
             self.versions_asked.append(version)
             if self.tells_versions:
                 self._tell_versions(peer, version, correlation_id)
+            return
+        if key == VOTE:
+            self.votes.append(read(VoteRequest, version, frame, position))
             return
         self.requests.append(read(DescribeClusterRequest, version, frame, position))
         if self.raw is not None:

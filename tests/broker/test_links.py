@@ -1,12 +1,18 @@
 """Outbound connections of a node: every request gets one answer or one reason, in bounded time."""
 
 import pytest
-from link_peers import ADDRESS, DESCRIBE_CLUSTER, SETTINGS, LinkWorlds
+from link_peers import ADDRESS, DESCRIBE_CLUSTER, SETTINGS, VOTE, LinkWorlds
 
 from depth import seeds
+from penstock.broker.links.broker_links import BrokerLinks
 from penstock.broker.links.link_connection import RESPONSE_BYTES_MAX, LinkFailed
 from penstock.broker.links.links import LinkPurpose, Links
+from penstock.broker.links.quorum_transport import LinkTransport
+from penstock.controller.delta import Delta
+from penstock.controller.image import Image
 from penstock.errors import UnsupportedVersion
+from penstock.raft.voters import VoterEndpoint
+from penstock.wire.messages.k52_vote import RequestPartitionData, RequestTopicData, VoteRequest
 from penstock.wire.messages.k60_describe_cluster import DescribeClusterResponse
 
 
@@ -230,3 +236,30 @@ def test_every_request_ends_once_whatever_breaks(seed: int) -> None:
     worlds.simulation.run_for(10_000)
     counts = sorted(len(each.results) for each in asked)
     assert counts == [0] * cancelled + [1] * (20 - cancelled)
+
+
+def test_links_to_a_broker_whose_registration_has_ended_are_closed() -> None:
+    worlds = LinkWorlds()
+    links = Links(worlds.near, SETTINGS)
+    data = links.to(2, ADDRESS, LinkPurpose.TRANSACTION)
+    quorum = links.to(2, ADDRESS, LinkPurpose.QUORUM)
+    between = BrokerLinks(links, worlds.near.timers, lambda _node_id: ADDRESS)
+    between.follow(Image(), Delta(brokers=(2,)))
+    assert links.to(2, ADDRESS, LinkPurpose.TRANSACTION) is not data
+    assert links.to(2, ADDRESS, LinkPurpose.QUORUM) is quorum
+
+
+@pytest.mark.parametrize(("pre_vote", "code"), [(True, UnsupportedVersion.code), (False, None)])
+def test_a_pre_vote_never_reaches_a_voter_that_would_take_it_for_a_vote(
+    pre_vote: bool, code: int | None
+) -> None:
+    worlds = LinkWorlds()
+    worlds.node.serves[VOTE] = (0, 1)
+    transport = LinkTransport(Links(worlds.near, SETTINGS), worlds.near.timers)
+    partition = RequestPartitionData(replica_epoch=1, replica_id=1, pre_vote=pre_vote)
+    request = VoteRequest(topics=[RequestTopicData(partitions=[partition])])
+    answers: list[object] = []
+    transport.send(2, VoterEndpoint("C", *ADDRESS), request, 200, answers.append)
+    worlds.run_until(lambda: bool(answers))
+    assert getattr(answers[0], "error_code", None) == code
+    assert len(worlds.node.votes) == (0 if pre_vote else 1)

@@ -152,6 +152,7 @@ class PenstockNode:
         if self._watch is not None:
             broker.recovery_progress.watch = self._watch
         metadata.on_image(broker.follow)
+        metadata.on_image(links.follow)
         broker.use_directories(self._log_directories(broker, data_disks, ids), disks[0])
         self._listen(broker)
         self._make_contact(broker, cluster)

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.broker.links.link_connection import LinkFailed
-from penstock.broker.links.links import LinkPurpose, Links
+from penstock.broker.links.links import BETWEEN_BROKERS, LinkPurpose, Links
+from penstock.controller.delta import Delta
+from penstock.controller.image import Image
 from penstock.world import Timers
 
 R = TypeVar("R")
@@ -42,3 +44,11 @@ class BrokerLinks:
     def close(self, node_id: int, purpose: LinkPurpose) -> None:
         """Close the connection of a purpose; its requests fail. A later one connects again."""
         self._links.end(node_id, purpose)
+
+    def follow(self, image: Image, delta: Delta) -> None:
+        """Close the links to brokers whose registration has ended. A controller with the same id
+        keeps its links."""
+        for broker_id in delta.brokers:
+            if broker_id not in image.brokers:
+                for purpose in BETWEEN_BROKERS:
+                    self._links.end(broker_id, purpose)

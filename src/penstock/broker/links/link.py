@@ -73,11 +73,12 @@ class Link:
         expect: type[R],
         timeout_ms: float,
         answered: Callable[[R | Exception], None],
+        version_min: int = 0,
     ) -> LinkRequest[R]:
         """Send a request. `answered` gets, on a later turn, the response, LinkFailed, or
-        UnsupportedVersion."""
+        UnsupportedVersion. Below `version_min` the message would lose a part of its meaning."""
         assert not self._closed, "a closed link takes no request"
-        request = LinkRequest(message, expect, answered)
+        request = LinkRequest(message, expect, answered, version_min)
         text = f"{self} gave no answer to {request.api.name} within {timeout_ms:.0f} ms"
         request.timer = self._after(timeout_ms, lambda: self._expire(request, text))
         # A request knows the type of its response; the queue does not.

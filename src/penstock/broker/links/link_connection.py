@@ -39,10 +39,23 @@ class LinkFailed(Exception):
 class LinkRequest(Generic[R]):
     """A request that waits for its connection or its response."""
 
-    __slots__ = ("answered", "api", "correlation_id", "expect", "message", "timer", "version")
+    __slots__ = (
+        "answered",
+        "api",
+        "correlation_id",
+        "expect",
+        "message",
+        "timer",
+        "version",
+        "version_min",
+    )
 
     def __init__(
-        self, message: object, expect: type[R], answered: Callable[[R | Exception], None]
+        self,
+        message: object,
+        expect: type[R],
+        answered: Callable[[R | Exception], None],
+        version_min: int = 0,
     ) -> None:
         key = schema_of(type(message)).key
         assert key is not None, f"{type(message).__name__} is no request"
@@ -52,6 +65,7 @@ class LinkRequest(Generic[R]):
         self.answered: Callable[[R | Exception], None] | None = answered
         self.timer: Timer | None = None
         self.version = -1
+        self.version_min = version_min
         self.correlation_id = -1
 
     def cancel(self) -> None:
@@ -102,7 +116,7 @@ class LinkConnection:
     def send(self, request: LinkRequest[R]) -> None:
         """Send a request in the highest common version; raise UnsupportedVersion if there is
         none."""
-        self._write(request, self._version_for(request.api))
+        self._write(request, self._version_for(request.api, request.version_min))
 
     def has(self, request: LinkRequest[R]) -> bool:
         """Return whether the request is in flight here."""
@@ -117,16 +131,17 @@ class LinkConnection:
         frame = request_frame(key, version, correlation_id, self._client_id, request.message)
         self._peer.send([frame])
 
-    def _version_for(self, api: Api) -> int:
+    def _version_for(self, api: Api, version_min: int) -> int:
         assert self.versions is not None, "requests wait for the versions"
         low, high = self.versions.get(api.key, (0, -1))
         if high < 0:
             raise UnsupportedVersion(f"{self._name} does not serve {api.name}")
         version = min(high, api.versions[1])
-        if version < max(low, api.versions[0]):
+        lowest = max(version_min, api.versions[0])
+        if version < max(low, lowest):
             raise UnsupportedVersion(
                 f"{self._name} serves {api.name} in versions {low} to {high}, this node speaks "
-                f"{api.versions[0]} to {api.versions[1]}"
+                f"{lowest} to {api.versions[1]}"
             )
         return version
 

@@ -16,6 +16,9 @@ class LinkPurpose(Enum):
     FETCH = "fetch"  # replication, which waits at the peer
 
 
+BETWEEN_BROKERS = (LinkPurpose.TRANSACTION, LinkPurpose.FETCH)
+
+
 class Links:
     """Makes links, and replaces a link whose node has moved."""
 
@@ -40,11 +43,6 @@ class Links:
         link = self._links.pop((node_id, purpose), None)
         if link is not None:
             link.close()
-
-    def forget(self, node_id: int) -> None:
-        """Close the links to a node that is gone."""
-        for key in [key for key in self._links if key[0] == node_id]:
-            self._links.pop(key).close()
 
     def close(self) -> None:
         self.is_closed = True

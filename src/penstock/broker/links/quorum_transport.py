@@ -4,10 +4,12 @@ import logging
 from collections.abc import Callable, Sequence
 
 from penstock.broker.links.links import LinkPurpose, Links
+from penstock.errors import UnsupportedVersion
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 from penstock.raft.voters import VoterEndpoint
 from penstock.wire.apis import response_class
 from penstock.wire.messages.k01_fetch import FetchRequest
+from penstock.wire.messages.k52_vote import VoteRequest, VoteResponse
 from penstock.wire.messages.k59_fetch_snapshot import FetchSnapshotRequest
 from penstock.wire.schema import schema_of
 from penstock.world import Timers
@@ -15,6 +17,7 @@ from penstock.world import Timers
 log = logging.getLogger("penstock.quorum")
 
 FIRST_BOOTSTRAP_ID = -2  # then downwards, one for each address
+PRE_VOTE_SINCE = 2  # of Vote: an older one would ask for a vote that binds
 
 
 class LinkTransport:
@@ -49,16 +52,20 @@ class LinkTransport:
         link = self._links.to(node_id, address, LinkPurpose.QUORUM if waits else LinkPurpose.VOTE)
         key = schema_of(type(request)).key
         assert key is not None, "a request has a key"
+        asks_pre_vote = _is_pre_vote(request)
 
         def finish(result: QuorumResponse | Exception) -> None:
-            if isinstance(result, Exception):
+            if asks_pre_vote and isinstance(result, UnsupportedVersion):
+                answered(VoteResponse(error_code=UnsupportedVersion.code))
+            elif isinstance(result, Exception):
                 self._note_failure(node_id, result)
                 answered(None)
             else:
                 self._failing.discard(node_id)
                 answered(result)
 
-        link.request(request, response_class(key), timeout_ms, finish)
+        version_min = PRE_VOTE_SINCE if asks_pre_vote else 0
+        link.request(request, response_class(key), timeout_ms, finish, version_min)
 
     def _address_of(self, node_id: int, endpoint: VoterEndpoint | None) -> tuple[str, int] | None:
         if node_id <= FIRST_BOOTSTRAP_ID:
@@ -71,3 +78,7 @@ class LinkTransport:
         level = logging.DEBUG if node_id in self._failing else logging.WARNING
         self._failing.add(node_id)
         log.log(level, "the metadata quorum waits for a controller: %s", failure)
+
+
+def _is_pre_vote(request: QuorumRequest) -> bool:
+    return isinstance(request, VoteRequest) and request.topics[0].partitions[0].pre_vote
