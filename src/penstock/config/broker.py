@@ -308,13 +308,18 @@ class BrokerConfig(ConfigView):
             return False
         if self.voters:
             return [voter.node_id for voter in self.voters] == [self.node_id]
-        own = {*OWN_HOSTS}
+        return all(map(self.is_own_controller, self.bootstrap_controllers))
+
+    def is_own_controller(self, address: Address, machine: str = "localhost") -> bool:
+        """Return whether the controller of this node listens at an address; `machine` is the name
+        of this machine."""
+        own = {*OWN_HOSTS, machine}
         ports = set[int]()
         for listener in self.advertised_listeners + self.listeners:
             if listener.name in self.controller_listener_names:
                 own.add(listener.host)
                 ports.add(listener.port)
-        return all(each.host in own and each.port in ports for each in self.bootstrap_controllers)
+        return self.is_controller and address.host in own and address.port in ports
 
     @cached_property
     def log_dirs(self) -> tuple[str, ...]:

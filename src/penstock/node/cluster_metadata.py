@@ -25,6 +25,7 @@ from penstock.world import World
 
 R = TypeVar("R")
 FOLLOW_MS_MAX = 5_000  # until the image of this node has a change of another node
+FOLLOW_RETRY_MS = 50  # between two questions how far the controller is
 
 
 class _Lagging(NamedTuple):
@@ -157,28 +158,47 @@ class ClusterMetadata:
 
     def _when_followed(self, call: Callable[[], None]) -> None:
         """Call when the image has what the active controller has committed by now, or after a
-        limited time."""
+        limited time. The controller may change meanwhile: the next one knows the change, too."""
+        deadline_ms = self.world.clock.mono_ms() + FOLLOW_MS_MAX
+        self._ask_how_far(deadline_ms, call)
+
+    def _ask_how_far(self, deadline_ms: float, call: Callable[[], None]) -> None:
+        if self._is_stopped:
+            return
 
         def described(response: k55.DescribeQuorumResponse | Exception) -> None:
-            high_watermark = 0
-            if isinstance(response, k55.DescribeQuorumResponse) and response.topics:
-                high_watermark = response.topics[0].partitions[0].high_watermark
-            if self.image.offset >= high_watermark - 1:
-                call()
+            high_watermark = _high_watermark_in(response)
+            if high_watermark >= 0:
+                self._call_when_followed(high_watermark, deadline_ms, call)
                 return
-            deadline_ms = self.world.clock.mono_ms() + FOLLOW_MS_MAX
-            self._lagging.append(_Lagging(high_watermark, deadline_ms, call))
-            self.world.timers.at(deadline_ms, self._release)
+            again_ms = self.world.clock.mono_ms() + FOLLOW_RETRY_MS
+            if again_ms >= deadline_ms:
+                call()
+            else:
+                self.world.timers.at(again_ms, lambda: self._ask_how_far(deadline_ms, call))
 
+        led = self.describe().led
+        if led is not None and led.high_watermark >= 0:
+            self._call_when_followed(led.high_watermark, deadline_ms, call)
+            return
         partition = k55.RequestPartitionData(partition_index=0)
         topic = k55.RequestTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
         self.channel.send(
             k55.DescribeQuorumRequest(topics=[topic]),
             k55.DescribeQuorumResponse,
             LinkPurpose.SHORT,
-            FOLLOW_MS_MAX,
+            max(1.0, deadline_ms - self.world.clock.mono_ms()),
             described,
         )
+
+    def _call_when_followed(
+        self, high_watermark: int, deadline_ms: float, call: Callable[[], None]
+    ) -> None:
+        if self.image.offset >= high_watermark - 1:
+            call()
+            return
+        self._lagging.append(_Lagging(high_watermark, deadline_ms, call))
+        self.world.timers.at(deadline_ms, self._release)
 
     def _follow(self, _image: Image, _delta: Delta) -> None:
         if self._lagging:
@@ -193,3 +213,10 @@ class ClusterMetadata:
                 each.call()
             else:
                 self._lagging.append(each)
+
+
+def _high_watermark_in(response: k55.DescribeQuorumResponse | Exception) -> int:
+    """Return the end of what is committed, -1 unless the leader of the quorum has answered."""
+    if isinstance(response, Exception) or not response.topics:
+        return -1
+    return response.topics[0].partitions[0].high_watermark

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from penstock.broker.links.quorum_transport import FIRST_BOOTSTRAP_ID
 from penstock.broker.metadata.quorum_controller import QuorumController, SnapshotPolicy
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.broker.metadata.storage_format import MetaProperties, controller_endpoint
@@ -39,7 +40,7 @@ def make_metadata(
             properties.directory_id,
             (controller_endpoint(config, world.network),),
         ),
-        quorum=_quorum_settings(config, properties),
+        quorum=_quorum_settings(config, properties, world.network.host_name()),
         transport=transport,
         controller=ControllerSettings(
             cluster_id=properties.cluster_id,
@@ -81,12 +82,23 @@ def _fetch_wait_ms(config: BrokerConfig) -> int:
     return min(FETCH_WAIT_MS_MAX, *(config.integer(each) // 2 for each in timeouts))
 
 
-def _quorum_settings(config: BrokerConfig, properties: MetaProperties) -> QuorumSettings:
+def _bootstrap_ids(config: BrokerConfig, machine: str) -> tuple[int, ...]:
+    """Return the ids of the bootstrap addresses, but for this node's own."""
+    return tuple(
+        FIRST_BOOTSTRAP_ID - index
+        for index, address in enumerate(config.bootstrap_controllers)
+        if not config.is_own_controller(address, machine)
+    )
+
+
+def _quorum_settings(
+    config: BrokerConfig, properties: MetaProperties, machine: str
+) -> QuorumSettings:
     listener = config.controller_listener_names[0] if config.controller_listener_names else ""
     return QuorumSettings(
         ReplicaSettings(
             cluster_id=properties.cluster_id,
-            bootstrap_ids=tuple(-2 - index for index, _ in enumerate(config.bootstrap_controllers)),
+            bootstrap_ids=_bootstrap_ids(config, machine),
             may_become_voter=config.is_controller,
             election_timeout_ms=config.integer("controller.quorum.election.timeout.ms"),
             fetch_timeout_ms=config.integer("controller.quorum.fetch.timeout.ms"),
