@@ -108,6 +108,17 @@ def test_a_broker_that_is_cut_off_is_fenced_until_the_network_heals(cluster: Clu
     cluster.wait_until(lambda: not image.image.brokers[lonely].fenced)
 
 
+@pytest.mark.parametrize("lonely", [1, 2, 3])
+def test_questions_go_to_the_larger_side_of_a_partition(cluster: Cluster, lonely: int) -> None:
+    topic = cluster.create_topic("t", 3)
+    partition = led_by(cluster, lonely, topic)
+    cluster.partition({lonely}, others(cluster, lonely))
+    cluster.wait_until(lambda: cluster.controller() != lonely)
+    cluster.wait_until(lambda: cluster.leader_of(topic, partition) is None)
+    cluster.heal()
+    cluster.wait_until(lambda: cluster.leader_of(topic, partition) == lonely)
+
+
 def test_a_restart_does_not_heal_the_network(cluster: Cluster) -> None:
     active = cluster.controller()
     lonely, other = others(cluster, active)

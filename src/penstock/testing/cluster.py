@@ -87,6 +87,7 @@ class Cluster:
         )
         self._taps = None if processes else _taps()
         self._made = ClusterNodes(self._files, self._taps)
+        self._sides: tuple[Collection[int], ...] = ()  # of the present partition
 
     # -- start and stop
 
@@ -174,6 +175,7 @@ class Cluster:
                 "processes=True, or pause(2), which silences a process towards all others"
             )
         cut = addresses_to_cut(self._made.members, sides)
+        self._sides = sides
         for number, node in self._nodes.items():
             if isinstance(node, EmbeddedNode):
                 node.cut_off(cut.get(number, frozenset()))
@@ -246,13 +248,17 @@ class Cluster:
         wait_until(condition, timeout_s)
 
     def _answering(self) -> list[tuple[str, int]]:
-        """Return the addresses of the brokers that run and are not paused."""
+        """Return the addresses of the brokers that run and are not paused. Those that reach the
+        most nodes come first: a node that is cut off knows no news."""
         addresses = self._client_addresses()
-        return [
-            address
-            for number, address in addresses.items()
+        sizes = {number: len(side) for side in self._sides for number in side}
+        answering = [
+            number
+            for number in addresses
             if self._nodes[number].running and not self._nodes[number].paused
         ]
+        answering.sort(key=lambda number: -sizes.get(number, len(self._nodes)))
+        return [addresses[number] for number in answering]
 
     @property
     def metrics_url(self) -> str:
