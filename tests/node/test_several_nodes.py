@@ -1,16 +1,23 @@
 """Several real nodes in one simulation: they agree, and survive the loss of any controller."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from own_thread import patch_own_thread
+from penstock.broker.links.link_connection import LinkFailed
 from penstock.controller.image import NO_LEADER
 from penstock.errors import KafkaError
 from penstock.node.cluster_metadata import ClusterMetadata
 from penstock.testing.sim.cluster import COMBINED, SimCluster
+from penstock.testing.sim.network import HostNetwork
 from penstock.wire.messages.k19_create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 
 CREATE_TOPICS_VERSION = 7
 SEED = 3
@@ -286,3 +293,68 @@ def test_news_of_the_same_leader_do_not_send_a_request_twice(cluster: SimCluster
     cluster.simulation.run_until(lambda: bool(answers))
     assert isinstance(answers[0], CreateTopicsResponse)
     assert answers[0].topics[0].error_code == 0
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_no_node_connects_to_itself(kraft_version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: list[tuple[str, str]] = []
+    connect = HostNetwork.connect
+
+    def watched(network: HostNetwork, host: str, *rest: Any, **named: Any) -> Any:
+        connected.append((network.host_name(), host))
+        return connect(network, host, *rest, **named)
+
+    patch_own_thread(monkeypatch, HostNetwork, "connect", watched)
+    for seed in range(1, 6):
+        cluster = SimCluster(seed, kraft_version=kraft_version)
+        cluster.start()
+        cluster.simulation.run_for(1_000)
+    assert connected
+    assert [(source, target) for source, target in connected if source == target] == []
+
+
+def test_a_quorum_with_its_voters_in_the_log_survives_the_loss_of_its_controller() -> None:
+    cluster = SimCluster(SEED, kraft_version=1)
+    cluster.start()
+    create(cluster, 1, "before")
+    assert cluster.active is not None
+    cluster.active.kill()
+    asked = cluster.running[0].node_id
+    assert create(cluster, asked, "after") == 0
+    view = cluster.nodes[asked].broker.metadata.describe()
+    assert view.kraft_version == 1
+    assert [each.node_id for each in view.voters] == [1, 2, 3]
+
+
+def test_an_answer_waits_for_the_image_though_a_connection_breaks_meanwhile(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = cluster.nodes[followers(cluster)[0]]
+    metadata = asked.broker.metadata
+    assert isinstance(metadata, ClusterMetadata)
+    channel, questions = metadata.channel, []
+    send: Callable[..., Any] = channel.send
+
+    def break_once(message: object, *rest: Any) -> Any:
+        if isinstance(message, DescribeQuorumRequest):
+            questions.append(message)
+            if len(questions) == 1:
+                failure = LinkFailed("the connection broke", unsent=False)
+                asked.world.timers.soon(lambda: rest[-1](failure))
+                return None
+        return send(message, *rest)
+
+    monkeypatch.setattr(channel, "send", break_once)
+    assert create(cluster, asked.node_id, "t") == 0
+    assert len(questions) == 2
+
+
+def test_a_broker_of_another_cluster_gives_up_and_says_so() -> None:
+    cluster = SimCluster(SEED, roles=[COMBINED, COMBINED, COMBINED, "broker"])
+    stranger = cluster.nodes.pop(4)
+    cluster.start()
+    stranger.cluster_id = "another-cluster-000000"
+    stranger.start()
+    cluster.simulation.run_until(lambda: stranger.is_over, limit_ms=5_000)
+    assert "belong to another cluster" in (stranger.failure or "")
+    assert "another-cluster-000000" in (stranger.failure or "")

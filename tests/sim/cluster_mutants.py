@@ -19,6 +19,7 @@ from penstock.controller.image import BrokerImage, Image
 from penstock.controller.image_records import image_records
 from penstock.controller.records import encode_record
 from penstock.machine.runtime import Runtime, RuntimeState
+from penstock.raft import quorum_reader
 from penstock.raft.quorum import Quorum
 from penstock.raft.snapshot import MetadataSnapshotId, snapshot_batches
 from penstock.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest
@@ -138,6 +139,10 @@ def forget_sessions(patch: pytest.MonkeyPatch) -> None:
     patch_own_thread(patch, BrokerSessions, "has_session", lambda *_arguments: False)
 
 
+def replay_rotten_records(patch: pytest.MonkeyPatch) -> None:
+    patch_own_thread(patch, quorum_reader, "checksum_holds", lambda _batch, _header: True)
+
+
 CLUSTER_MUTANTS = (
     ClusterMutant(
         "a controller acts before it has replayed", act_before_replay, caught_by=1, seeds=200
@@ -149,7 +154,7 @@ CLUSTER_MUTANTS = (
         "an old broker epoch is believed", believe_old_broker_epochs, caught_by=7, seeds=200
     ),
     ClusterMutant(
-        "a session counts from the answer", count_contact_after_the_queue, caught_by=1, seeds=200
+        "a session counts from the answer", count_contact_after_the_queue, caught_by=18, seeds=200
     ),
     ClusterMutant(
         "a snapshot holds uncommitted records", snapshot_the_uncommitted, caught_by=4, seeds=200
@@ -167,4 +172,5 @@ CLUSTER_MUTANTS = (
     ClusterMutant(
         "a broker registers beside a running session", forget_sessions, caught_by=14, seeds=200
     ),
+    ClusterMutant("rotten records are replayed", replay_rotten_records, caught_by=59, seeds=200),
 )

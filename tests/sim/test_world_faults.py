@@ -3,6 +3,7 @@
 import pytest
 from connected_pair import Pair
 
+from penstock.testing.sim.disk import SimDisk
 from penstock.testing.sim.world import Simulation, SimWorld
 
 
@@ -120,3 +121,16 @@ def test_a_fast_clock_reaches_its_timers_early() -> None:
     world.timers.at(world.clock.mono_ms() + 1_010, lambda: seen.append(simulation.now_ms))
     simulation.run_for(2_000)
     assert seen == [pytest.approx(1_000)]
+
+
+def test_a_rotten_byte_is_read_until_the_rot_ends() -> None:
+    disk = SimDisk(1)
+    disk.make_directory("log")
+    file = disk.open("log/0", create=True)
+    disk.rot_next("log/")
+    file.append([bytes(20)])
+    file.append([bytes(20)])
+    assert file.read(0, 40).count(1) == 1
+    assert file.read(20, 20) == bytes(20)
+    disk.end_rot()
+    assert file.read(0, 40) == bytes(40)

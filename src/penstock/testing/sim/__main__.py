@@ -5,8 +5,8 @@
     --processes N      one per core unless set; also --workers
     --story            print the events of the seeds, one line each
 
-The exit status is 1 if a seed has failed, or if 1000 seeds or more have reached a kind of event too
-seldom. A failed seed is printed with its mix, and with the command that repeats it at the printed
+The exit status is 1 if a seed has failed, or if fewer than 10 of 1000 seeds have reached a kind of
+event. A failed seed is printed with its mix, and with the command that repeats it at the printed
 commit. Equal seeds give equal events under any PYTHONHASHSEED.
 """
 
@@ -65,7 +65,7 @@ def find_commit() -> str:
 
 def report(kind: SimulationKind, result: SweepResult, wall_s: float) -> None:
     for name, count in sorted(result.counters.items()):
-        print(f"{count:12d} {name}")
+        print(f"{count:12d} in {result.reached[name]:7d} seeds: {name}")
     cpu_ms = result.cpu_s / max(1, result.seeds) * 1000
     print(
         f"{result.seeds} seeds, {len(result.failures)} failed, {cpu_ms:.1f} ms CPU per seed, "

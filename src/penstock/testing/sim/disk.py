@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from penstock.world import Buffer, Cold, DiskFailed, DiskFull, Done, File, FileLost
 
 SECTOR_BYTES = 512
+ROT_FROM_END = 8  # in the value of the last record
 _PAGE_BYTES = 4096
 _FREE_BYTES = 1 << 40
 
@@ -70,11 +71,13 @@ class SimFile:
             data += part
         self.size = len(data)
         self._node.modified_ms = self._disk.now_ms()
+        self._disk.written(self.path, self.size)
 
     def read(self, position: int, size: int) -> bytes:
         if self._disk.cold:
             self.probe(position, size)
-        return bytes(self._node.data[position : min(position + size, self.size)])
+        found = bytes(self._node.data[position : min(position + size, self.size)])
+        return self._disk.decayed(self.path, position, found) if self._disk.rotten else found
 
     def probe(self, position: int, size: int) -> None:
         if not self._disk.cold:
@@ -180,6 +183,8 @@ class SimDisk:
         self._writes_within = ""
         self._write_failure: DiskFailed = DiskFailed("injected")
         self._syncs_left = -1
+        self.rotten: dict[str, int] = {}  # positions of bytes that a read finds changed
+        self._rots_within = ""
         self._locked: set[str] = set()
         self._dying: random.Random | None = None  # decides whether work of many steps is finished
         self.now_ms: Callable[[], int] = lambda: 0  # the wall clock; a world sets its own
@@ -210,6 +215,28 @@ class SimDisk:
             self._syncs_left -= 1
             if self._syncs_left < 0:
                 raise DiskFailed(f"injected: {path}")
+
+    def rot_next(self, within: str) -> None:
+        """Let reads find a byte near the end of the next append changed, of files whose path begins
+        with `within`, until `end_rot`."""
+        self._rots_within = within
+
+    def end_rot(self) -> None:
+        """Let all reads find what was written."""
+        self._rots_within = ""
+        self.rotten.clear()
+
+    def written(self, path: str, size: int) -> None:
+        if self._rots_within and path.startswith(self._rots_within):
+            self._rots_within = ""
+            self.rotten[path] = max(0, size - ROT_FROM_END)
+
+    def decayed(self, path: str, position: int, data: bytes) -> bytes:
+        """Return data that was read from a position, with the rot in it."""
+        at = self.rotten.get(path, -1) - position
+        if not 0 <= at < len(data):
+            return data
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
     def corrupt(self, path: str, position: int, data: bytes) -> None:
         """Change durable bytes."""

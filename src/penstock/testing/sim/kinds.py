@@ -58,6 +58,8 @@ CLUSTER_EVENTS = (
     "slow disks",
     "full disks",
     "swapped disks",
+    "bit rot",
+    "rotten records found",
     "wall clock jumps",
     "brokers unregistered",
     "second processes of a broker",

@@ -55,23 +55,27 @@ class SeedFailure:
 
 @dataclass(slots=True)
 class SweepResult:
-    """Merged counters of many seeds. `cpu_s` is the time of the simulation alone."""
+    """Merged counters of many seeds; `reached` counts the seeds that reached an event. `cpu_s` is
+    the time of the simulation alone."""
 
     seeds: int = 0
     cpu_s: float = 0.0
     counters: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)
     failures: list[SeedFailure] = field(default_factory=list)
 
     def add(self, other: "SweepResult") -> None:
         self.seeds += other.seeds
         self.cpu_s += other.cpu_s
         self.counters.update(other.counters)
+        self.reached.update(other.reached)
         self.failures += other.failures
 
     def missed(self, kind: SimulationKind) -> list[str]:
-        """Return the events that were reached too seldom for the number of seeds."""
+        """Return the events that too few seeds have reached; many events of one seed prove as
+        little as one."""
         least = max(1, self.seeds * REACHED_PER_1000_SEEDS // 1000)
-        return [name for name in kind.reached if self.counters[name] < least]
+        return [name for name in kind.reached if self.reached[name] < least]
 
 
 def run_seeds(kind: SimulationKind, seeds: range) -> SweepResult:
@@ -82,7 +86,9 @@ def run_seeds(kind: SimulationKind, seeds: range) -> SweepResult:
         result.seeds += 1
         run = kind.make(seed)
         try:
-            result.counters.update(run.run().counters)
+            counters = run.run().counters
+            result.counters.update(counters)
+            result.reached.update(name for name, count in counters.items() if count > 0)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             result.failures.append(SeedFailure(seed, text, str(run.mix)))

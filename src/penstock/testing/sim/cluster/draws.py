@@ -14,6 +14,8 @@ HEARTBEATS_PER_SESSION = 5
 # Kafka waits for ten elections; a cluster here has some more, for disks with long queues.
 SETTLE_FACTOR = 20
 SETTLE_MS_MIN = 15_000
+SEEDS_PER_ROTTEN_ONE = 6
+SEEDS_PER_DYNAMIC_QUORUM = 5  # one of them has its voters in the log, the others are static
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class ClusterDraw:
 
     roles: tuple[str, ...]
     late_ids: tuple[int, ...]  # nodes that join later
+    kraft_version: int
     settings: Mapping[str, str]
     session_ms: int
     fetch_timeout_ms: int
@@ -29,6 +32,7 @@ class ClusterDraw:
     faults_end_ms: float
     fault_gap_ms: float
     moment_fault_chance: float  # of a fault right after an election or a committed change
+    rots: bool  # metadata logs have unreadable records for a while
     clock_drift: float
     disk_ms: float
     cold_chance: float
@@ -51,7 +55,7 @@ class ClusterDraw:
         return max(SETTLE_MS_MIN, SETTLE_FACTOR * timeouts_ms)
 
 
-def draw_cluster(chance: random.Random) -> ClusterDraw:
+def draw_cluster(seed: int, chance: random.Random) -> ClusterDraw:
     """Return the settings of a seed."""
     pick = chance.choice
     roles, late_ids = _draw_roles(chance)
@@ -78,6 +82,7 @@ def draw_cluster(chance: random.Random) -> ClusterDraw:
     return ClusterDraw(
         roles=roles,
         late_ids=late_ids,
+        kraft_version=int(seed % SEEDS_PER_DYNAMIC_QUORUM == 0),
         settings=settings,
         session_ms=session_ms,
         fetch_timeout_ms=fetch_timeout_ms,
@@ -85,6 +90,7 @@ def draw_cluster(chance: random.Random) -> ClusterDraw:
         faults_end_ms=float(chance.randint(4_000, 8_000)),
         fault_gap_ms=float(chance.randint(300, 900)),
         moment_fault_chance=pick((0.0, 0.05, 0.15)),
+        rots=(seed + 1) % SEEDS_PER_ROTTEN_ONE == 0,
         clock_drift=pick((0.0, 0.001, 0.01)),
         disk_ms=pick((1.0, 8.0, 8.0, 30.0)),
         cold_chance=pick((0.0, 0.0, 0.5)),

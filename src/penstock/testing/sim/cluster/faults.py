@@ -7,6 +7,7 @@ brokers that do not vote get empty disks.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.testing.sim.cluster.draws import BROKER
 from penstock.testing.sim.cluster.sim_cluster import SimNode
 from penstock.wire.messages.k64_unregister_broker import UnregisterBrokerRequest
@@ -20,6 +21,7 @@ CUT_MS = (50.0, 1_500.0)
 SLOW_DISK_MS = (200.0, 1_000.0)
 SLOW_SYNC_MS = (60.0, 400.0)
 FULL_DISK_MS = (50.0, 600.0)
+ROT_MS = (50.0, 600.0)
 DOUBLE_MS = (1_000.0, 4_000.0)
 WALL_JUMP_MS = (-3_600_000, 3_600_000)
 ROLLING_GAP_MS = (50.0, 600.0)
@@ -53,6 +55,7 @@ class ClusterFaults:
             (1, self._swap_disk),
             (1, self._unregister),
             (3, self._start_double),
+            *([(8, self._rot)] if simulation.draw.rots else []),
         ]
         self._kinds = [kind for weight, kind in kinds for _ in range(weight)]
 
@@ -82,6 +85,7 @@ class ClusterFaults:
             return
         drift = self._run.draw.clock_drift
         node.clock_rate = 1.0 + self._chance.uniform(-drift, drift)
+        node.end_rot()
         node.start()
         if node.failure is not None:
             self._counters["starts without room on the disk"] += 1
@@ -285,6 +289,17 @@ class ClusterFaults:
 
         self._after(FULL_DISK_MS, heal)
 
+    def _rot(self) -> None:
+        """Let a record of a node's metadata log be unreadable for a while, from its append on."""
+        node = self._victim()
+        if node is None:
+            return
+        self._counters["bit rot"] += 1
+        self._run.tell(f"the disk of node {node.node_id} rots")
+        disk = node.world.disk("data")
+        disk.rot_next(f"{METADATA_DIRECTORY}/")
+        self._after(ROT_MS, disk.end_rot)
+
     # -- the network
 
     @property
@@ -338,4 +353,5 @@ class ClusterFaults:
                 node.world.disk_ms_max = self._run.draw.disk_ms
                 for disk in node.world.disks.values():
                     disk.is_full = False
+                    disk.end_rot()
             self.start(node)

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.k00_produce import GeneralProduce
+from penstock.broker.handlers.k01_fetch import PendingFetch
 from penstock.broker.metadata.quorum_controller import QuorumController
 from penstock.broker.produce.produce_cache import MultiPartitionAnswer, ProduceAnswer
 from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
@@ -38,8 +39,8 @@ class NodeObserver(Protocol):
         """Note that a vote leaves a voter."""
         ...
 
-    def acknowledges(self, broker: Broker) -> None:
-        """Note that a broker answers a produce request with success."""
+    def serves(self, broker: Broker, what: str) -> None:
+        """Note that a broker acknowledges or reads records for a client."""
         ...
 
     def heartbeat_arrived(
@@ -96,6 +97,7 @@ def observed(observer: NodeObserver) -> Iterator[None]:
         wrap(Submission, "leader_changed", lambda method: _redirecting(observer, method))
         for each in PRODUCE_ANSWERS:
             wrap(each, "succeeded", lambda method: _succeeding(observer, method))
+        wrap(PendingFetch, "_read_partition", lambda method: _reading(observer, method))
         yield
 
 
@@ -198,7 +200,16 @@ def _redirecting(observer: NodeObserver, method: Any) -> Callable[..., Any]:
 
 def _succeeding(observer: NodeObserver, method: Any) -> Callable[..., Any]:
     def succeeded(answer: Any, ticket: Any, base_offset: int, append_time_ms: int) -> None:
-        observer.acknowledges(ticket[1].listener.broker)
+        observer.serves(ticket[1].listener.broker, "acknowledges")
         method(answer, ticket, base_offset, append_time_ms)
 
     return succeeded
+
+
+def _reading(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def read(fetch: PendingFetch, *given: Any) -> Any:
+        answer = method(fetch, *given)
+        observer.serves(fetch._broker, "reads")
+        return answer
+
+    return read

@@ -1,7 +1,8 @@
 """A cluster of real nodes in one simulation: each node is a world of its own, on its own host.
 
-The nodes are voters of a static quorum and brokers at once, unless `roles` says otherwise. Kills
-and power cuts leave the disks for the next life of a node.
+The nodes are controllers and brokers at once, unless `roles` says otherwise. Their quorum is
+static, or with kraft.version 1 its voters are in the metadata log. Kills and power cuts leave the
+disks for the next life of a node.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.metadata.storage_format import FormatRequest, format_now
 from penstock.config.broker import BrokerConfig
 from penstock.node import PenstockNode, opening
+from penstock.raft.voters import QuorumVoter, VoterEndpoint, Voters
 from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
 
 CLUSTER_ID = "simulated-cluster-0000"
@@ -22,9 +24,16 @@ class SimNode:
     """One node: a life after the other on the same disks."""
 
     def __init__(
-        self, cluster: "SimCluster", node_id: int, settings: Mapping[str, str], host: str
+        self,
+        cluster: "SimCluster",
+        node_id: int,
+        settings: Mapping[str, str],
+        host: str,
+        voters: Voters,
     ) -> None:
+        """Make a node; its first start formats its disks with the `voters`, if there are any."""
         self.node_id = node_id
+        self.cluster_id = CLUSTER_ID
         self.roles = settings["process.roles"]
         self.host = host
         self.is_ready = False
@@ -37,6 +46,7 @@ class SimNode:
         self.node: PenstockNode
         self._cluster = cluster
         self._settings = settings
+        self._voters = voters
         self._disks: dict[str, WorldDisk] = {}
 
     @property
@@ -84,7 +94,7 @@ class SimNode:
     def _format(self) -> None:
         disk = self.world.disk("data")
         disk.lock(".lock")
-        request = FormatRequest(CLUSTER_ID, self.node_id)
+        request = FormatRequest(self.cluster_id, self.node_id, self._voters)
         format_now([disk], request, clock=self.world.clock, entropy=self.world.entropy)
         disk.unlock()
 
@@ -109,6 +119,11 @@ class SimNode:
         """Lose the unsynced bytes. If the `machine` vanishes too, no peer hears of the end."""
         self._die(self.world.disks_after_power_loss, machine=machine)
 
+    def end_rot(self) -> None:
+        """Let the next life read what the last one wrote."""
+        for disk in self._disks.values():
+            disk.end_rot()
+
     def replace_disks(self) -> None:
         """Give the next life empty disks, which it formats."""
         assert self.is_over, "the disks of a running node stay"
@@ -129,15 +144,16 @@ class SimCluster:
         seed: int,
         roles: Sequence[str] = (COMBINED, COMBINED, COMBINED),
         settings: Mapping[str, str] | None = None,
+        *,
+        kraft_version: int = 0,
     ) -> None:
         """Make the nodes; `roles` are those of each node, `settings` are common to all."""
         self.simulation = Simulation(seed)
-        voters = ",".join(
-            f"{node_id}@node-{node_id}:{CONTROLLER_PORT}"
-            for node_id, role in enumerate(roles, 1)
-            if "controller" in role
-        )
-        self._voters, self._settings = voters, settings or {}
+        controllers = [number for number, role in enumerate(roles, 1) if "controller" in role]
+        self._voters: Voters = ()
+        if kraft_version > 0:
+            self._voters = tuple(map(_voter, controllers))
+        self._settings = {**_quorum_settings(controllers, kraft_version), **(settings or {})}
         self.nodes = {
             node_id: self.make_node(node_id, role, f"node-{node_id}")
             for node_id, role in enumerate(roles, 1)
@@ -145,8 +161,8 @@ class SimCluster:
 
     def make_node(self, node_id: int, roles: str, host: str) -> SimNode:
         """Return a node on a host of its own, with empty disks."""
-        settings = _settings(node_id, roles, host, self._voters, self._settings)
-        return SimNode(self, node_id, settings, host)
+        settings = _settings(node_id, roles, host, self._settings)
+        return SimNode(self, node_id, settings, host, self._voters if "controller" in roles else ())
 
     def start(self) -> None:
         """Start all nodes, and wait until they serve."""
@@ -178,9 +194,20 @@ class SimCluster:
         return answers[0]
 
 
-def _settings(
-    node_id: int, roles: str, host: str, voters: str, settings: Mapping[str, str]
-) -> dict[str, str]:
+def _voter(node_id: int) -> QuorumVoter:
+    endpoint = VoterEndpoint("CONTROLLER", f"node-{node_id}", CONTROLLER_PORT)
+    return QuorumVoter(node_id, b"directory-%06d" % node_id, (endpoint,))
+
+
+def _quorum_settings(controllers: Sequence[int], kraft_version: int) -> dict[str, str]:
+    addresses = [f"node-{node_id}:{CONTROLLER_PORT}" for node_id in controllers]
+    if kraft_version > 0:
+        return {"controller.quorum.bootstrap.servers": ",".join(addresses)}
+    voters = (f"{node_id}@{at}" for node_id, at in zip(controllers, addresses, strict=True))
+    return {"controller.quorum.voters": ",".join(voters)}
+
+
+def _settings(node_id: int, roles: str, host: str, settings: Mapping[str, str]) -> dict[str, str]:
     listeners = []
     if "broker" in roles:
         listeners.append(f"PLAINTEXT://{host}:{CLIENT_PORT}")
@@ -191,7 +218,6 @@ def _settings(
         "process.roles": roles,
         "listeners": ",".join(listeners),
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": voters,
         "log.dirs": "data",
         "metrics.listener": "",
         **settings,

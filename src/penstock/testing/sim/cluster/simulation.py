@@ -84,8 +84,10 @@ class ClusterSimulation:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.chance = random.Random(f"cluster {seed}")
-        self.draw: ClusterDraw = draw_cluster(self.chance)
-        self.cluster = SimCluster(seed, self.draw.roles, self.draw.settings)
+        self.draw: ClusterDraw = draw_cluster(seed, self.chance)
+        self.cluster = SimCluster(
+            seed, self.draw.roles, self.draw.settings, kraft_version=self.draw.kraft_version
+        )
         self.simulation: Simulation = self.cluster.simulation
         self.checker = ClusterChecker(self.simulation, self.draw.session_ms)
         self.ledger = ClusterLedger()
@@ -212,7 +214,11 @@ class ClusterSimulation:
 
     def _ended(self, node: SimNode) -> None:
         failure, node.failure = node.failure, None
-        require("injected" in (failure or ""), f"node {node.node_id} gave up: {failure}")
+        text = failure or ""
+        has_rotten = self.draw.rots and "is damaged at offset" in text
+        require(has_rotten or "injected" in text, f"node {node.node_id} gave up: {failure}")
+        if has_rotten:
+            self.checker.count("rotten records found")
         self.checker.count("nodes that gave up")
         self.later(100.0, lambda: self.faults.start(node))
 
