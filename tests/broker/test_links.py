@@ -5,9 +5,10 @@ from link_peers import ADDRESS, DESCRIBE_CLUSTER, SETTINGS, VOTE, LinkWorlds
 
 from depth import seeds
 from penstock.broker.links.broker_links import BrokerLinks
-from penstock.broker.links.link_connection import RESPONSE_BYTES_MAX, LinkFailed
+from penstock.broker.links.link_connection import LinkFailed
 from penstock.broker.links.links import LinkPurpose, Links
 from penstock.broker.links.quorum_transport import LinkTransport
+from penstock.broker.links.response_frames import RESPONSE_BYTES_MAX
 from penstock.controller.delta import Delta
 from penstock.controller.image import Image
 from penstock.errors import UnsupportedVersion

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from penstock.broker.links.response_frames import ResponseFrames
 from penstock.errors import UnsupportedVersion
 from penstock.release import VERSION
 from penstock.wire.apis import APIS, Api
@@ -17,14 +18,12 @@ from penstock.wire.frame import API_VERSIONS, parse_response_header, request_fra
 from penstock.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.primitives import Malformed
 from penstock.wire.schema import schema_of
-from penstock.world import Peer, Timer
+from penstock.world import Buffer, Peer, Timer
 
 R = TypeVar("R")
 
-RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 SOFTWARE_NAME = "penstock"
 
-_SIZE = struct.Struct(">i")
 _ERROR = struct.Struct(">h")
 
 
@@ -88,8 +87,6 @@ class LinkRequest(Generic[R]):
 class LinkConnection:
     """A connection from its opening to its end (world.Receiver)."""
 
-    room: memoryview | None = None
-
     def __init__(
         self,
         peer: Peer,
@@ -106,7 +103,7 @@ class LinkConnection:
         self._opened = opened
         self._lost = lost
         self._in_flight: deque[LinkRequest[object]] = deque()
-        self._received = bytearray()
+        self._frames = ResponseFrames()
         self._correlation_id = 0
         self._over = False
         self._ask_versions(APIS[API_VERSIONS].versions[1])
@@ -164,21 +161,25 @@ class LinkConnection:
 
     # Receiver
 
+    @property
+    def room(self) -> memoryview | None:
+        return self._frames.room
+
     def received(self, data: memoryview) -> None:
-        self._received += data
-        while not self._over and len(self._received) >= _SIZE.size:
-            (size,) = _SIZE.unpack_from(self._received)
-            if not _SIZE.size <= size <= RESPONSE_BYTES_MAX:
-                self.end(f"{self._name} sent a frame of {size} bytes: no response of Kafka's")
-                return
-            end = _SIZE.size + size
-            if len(self._received) < end:
-                return
-            frame = bytes(memoryview(self._received)[_SIZE.size : end])
-            del self._received[:end]
+        try:
+            for frame in self._frames.received(data):
+                self._take(frame)
+                if self._over:
+                    return
+        except Malformed as problem:
+            self.end(f"{self._name} sent {problem}")
+
+    def filled(self, size: int) -> None:
+        frame = self._frames.filled(size)
+        if frame is not None:
             self._take(frame)
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frame: Buffer) -> None:
         """Give a response to the oldest request in flight."""
         if not self._in_flight:
             self.end(f"{self._name} sent a response without a request")
@@ -199,9 +200,6 @@ class LinkConnection:
             return
         self._in_flight.popleft()
         request.finish(answer)
-
-    def filled(self, size: int) -> None:
-        raise AssertionError(f"a link offers no room for {size} bytes")
 
     def sent(self) -> None:
         """Ignore this: a link counts no unsent bytes."""
@@ -224,7 +222,7 @@ class LinkConnection:
         self._in_flight.clear()
 
 
-def _rejects_version(frame: bytes, position: int, version: int) -> bool:
+def _rejects_version(frame: Buffer, position: int, version: int) -> bool:
     """Return whether the peer knows only older versions of ApiVersions; such an answer is v0."""
     if version == 0 or len(frame) < position + _ERROR.size:
         return False
