@@ -76,6 +76,30 @@ def test_records_of_a_former_leader_that_were_not_committed_are_cut(topic: Repli
     assert stored_values(topic.replica(former.node_id)) == [b"a", b"kept"]
 
 
+def test_a_follower_that_was_killed_behind_a_truncation_serves_again(
+    topic: ReplicatedTopic,
+) -> None:
+    topic.produce(b"a")
+    former = topic.cluster.nodes[topic.leader]
+    cluster = topic.cluster
+    others = [each.host for each in cluster.running if each is not former]
+    cluster.simulation.network.separate([former.host], others)
+    topic.produce(b"lost", acks=1, node_id=former.node_id)
+    topic.run_until(lambda: topic.leader not in (-1, former.node_id))
+    assert topic.produce(b"kept") == 0
+    former.stop()  # its recovery point covers the record that is to be cut
+    topic.run_until(lambda: former.is_over)
+    cluster.simulation.network.heal()
+    former.start()
+    topic.run_until(lambda: 0 in former.broker.replicas.by_name.get("t", {}))
+    cut = topic.replica(former.node_id).log
+    topic.run_until(lambda: cut.end_offset == 1 and not cut.truncating)
+    former.kill()
+    former.start()
+    topic.run_until_in_sync()
+    assert stored_values(topic.replica(former.node_id)) == [b"a", b"kept"]
+
+
 @pytest.fixture
 def alone() -> ReplicatedTopic:
     """Return a topic whose leader is alone in sync; the controller is on a node of its own."""

@@ -44,10 +44,20 @@ if TYPE_CHECKING:
     from penstock.log.log import Log
 
 
+def last_kept_base(log: "Log", offset: int) -> int:
+    """Return where the last segment begins that a truncation at `offset` leaves, or a part of it.
+
+    A log that ends before its recovery point counts as damaged at a start, and the truncated log
+    may end before `offset`.
+    """
+    bases = [*(each.base_offset for each in log.closed), log.active.base_offset]
+    return min(offset, bases[max(0, bisect_right(bases, offset) - 1)])
+
+
 def truncate_to(log: "Log", offset: int, now_ms: int, done: Done) -> None:
     """Remove everything from `offset` on; a batch that contains the offset goes as a whole."""
     if offset >= log.end_offset:
-        done(None)
+        log.finish_truncation(done)
         return
     first = log.closed[0].base_offset if log.closed else log.active.base_offset
     if offset <= first or offset < log.start_offset:

@@ -1,12 +1,12 @@
 """Truncation of a follower's log, with everything that must stand still meanwhile.
 
-The cleaner leaves the log, and a move to another directory ends before. Afterwards the recovery
-point is durable: an older one could cover records that were removed.
+The cleaner leaves the log, and a move to another directory ends before. A recovery point that
+covers none of the removed records is durable first: a start would take a log that ends before its
+recovery point for a damaged one.
 """
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.partitions.partition import Partition
@@ -60,7 +60,18 @@ class LogTruncation:
                 partition.log.end_offset,
                 self._offset,
             )
-        self._broker.when_warm(self._truncate, lambda _: None, self._failed)
+        # Also a restart at a higher offset removes records from the start on.
+        partition.log.announce_truncation(0 if self._restart else self._offset)
+        checkpoints = self._broker.replicas.checkpoints
+        checkpoints.recovery_points(partition.directory, self._announced)
+
+    def _announced(self, failure: DiskFailed | None) -> None:
+        if failure is not None:
+            self._failed(KafkaError(str(failure)))
+        elif self._broker.moves.is_moving(self._partition):
+            self._cleaner_paused()
+        else:
+            self._broker.when_warm(self._truncate, lambda _: None, self._failed)
 
     def _truncate(self) -> None:
         """Truncate, once all that must be read is in memory. May raise Cold."""
@@ -83,14 +94,7 @@ class LogTruncation:
             self._failed(KafkaError(str(failure)))
             return
         partition.was_truncated()
-        stored = partial(self._checkpointed)
-        self._broker.replicas.checkpoints.recovery_points(partition.directory, stored)
-
-    def _checkpointed(self, failure: DiskFailed | None) -> None:
-        if failure is not None:
-            self._failed(KafkaError(str(failure)))
-        else:
-            self._end()
+        self._end()
 
     def _failed(self, error: KafkaError) -> None:
         """Leave the follower without its leader: its directory is offline, or full."""
