@@ -14,7 +14,7 @@ from penstock.broker.transactions.txn_markers import (
     MarkerWritten,
 )
 from penstock.coordinator.records import EndMarker
-from penstock.coordinator.transactions.events import MarkersWritten, ProducerTakenOver, WriteMarkers
+from penstock.coordinator.transactions.events import MarkersWritten, WriteMarkers
 from penstock.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from penstock.summed_log import LINES_PER_KIND_MAX
 
@@ -30,7 +30,6 @@ class FakeHere:
     def __init__(self) -> None:
         self.written: list[tuple[EndMarker, TopicPartition]] = []
         self.waiting: list[tuple[TopicPartition, MarkerWritten]] = []
-        self.taken_over: list[ProducerTakenOver] = []
 
     def write(
         self, marker: EndMarker, places: Iterable[TopicPartition], told: MarkerWritten
@@ -38,9 +37,6 @@ class FakeHere:
         for place in places:
             self.written.append((marker, place))
             self.waiting.append((place, told))
-
-    def take_over(self, effect: ProducerTakenOver) -> None:
-        self.taken_over.append(effect)
 
     def coordinator_epoch(self, _place: TopicPartition, _producer_id: int) -> int:
         return CLAIMED
@@ -179,13 +175,6 @@ def test_where_there_can_be_one_it_is_believed() -> None:
     bench.here.tell()
     bench.world.advance(RETRY_MS_MAX)
     assert (len(bench.here.written), bench.reported) == (2, [])
-
-
-def test_what_was_taken_over_is_told_to_its_partitions_at_once() -> None:
-    bench = Bench()
-    effect = ProducerTakenOver(7, 4, (A, B))
-    bench.writer.perform(effect, bench.runtime)  # type: ignore[arg-type]
-    assert bench.here.taken_over == [effect]
 
 
 def test_a_machine_that_was_rebuilt_sends_its_markers_itself() -> None:

@@ -8,7 +8,7 @@ from txn_fakes import transactional
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.verified_producers import EPOCHS_MAX, VerifiedProducers
 from penstock.coordinator.records import EndMarker
-from penstock.errors import OutOfOrderSequenceNumber
+from penstock.errors import OutOfOrderSequenceNumber, ProducerFenced
 
 PRODUCER = (7, 3)
 
@@ -32,12 +32,34 @@ def test_an_open_transaction_takes_more_of_its_producer(partition: Partition) ->
 
 
 def test_one_that_was_taken_over_does_not(partition: Partition) -> None:
-    partition.verified_producers.taken_over(*PRODUCER)
+    partition.verified_producers.revoke(*PRODUCER)
     assert not partition.has_open(*PRODUCER)
 
 
+def test_an_answer_from_before_the_take_over_vouches_for_nothing(partition: Partition) -> None:
+    partition.verified_producers.revoke(*PRODUCER)
+    with pytest.raises(ProducerFenced):
+        partition.verified_producers.vouch(*PRODUCER)
+    assert not partition.has_open(*PRODUCER)
+
+
+def test_the_next_epoch_of_a_revoked_producer_is_let_in() -> None:
+    verified = VerifiedProducers()
+    verified.revoke(*PRODUCER)
+    verified.vouch(7, 4)
+    assert verified.vouched == {7: 4}
+
+
+def test_an_older_take_over_frees_no_later_epoch() -> None:
+    verified = VerifiedProducers()
+    verified.revoke(*PRODUCER)
+    verified.revoke(7, 2)
+    with pytest.raises(ProducerFenced):
+        verified.vouch(*PRODUCER)
+
+
 def test_what_an_older_epoch_lost_is_nothing_to_the_next(partition: Partition) -> None:
-    partition.verified_producers.taken_over(7, 2)
+    partition.verified_producers.revoke(7, 2)
     assert partition.has_open(*PRODUCER)
 
 

@@ -1,7 +1,8 @@
 """The APIs: versions, first flexible version, listeners, and the module of the schema.
 
-The ranges are those of Apache Kafka 4.3.  A message module is imported when its API is first used,
-so that a node starts without loading them all.
+The ranges are those of Apache Kafka 4.3. Keys from OWN_FROM on are Penstock's own: its nodes use
+them among themselves, and ApiVersions tells no client of them. A message module is imported when
+its API is first used, so that a node starts without loading them all.
 """
 
 from functools import cache
@@ -29,6 +30,7 @@ class Api(NamedTuple):
 BROKER: Final = frozenset({"broker"})
 CONTROLLER: Final = frozenset({"controller"})
 BOTH: Final = BROKER | CONTROLLER
+OWN_FROM: Final = 10_000
 
 _ROWS: Final = (
     Api(0, "Produce", (3, 13), 9, BROKER, "k00_produce"),
@@ -120,6 +122,7 @@ _ROWS: Final = (
     Api(90, "DescribeShareGroupOffsets", (0, 1), 0, BROKER, "k90_describe_share_group_offsets"),
     Api(91, "AlterShareGroupOffsets", (0, 0), 0, BROKER, "k91_alter_share_group_offsets"),
     Api(92, "DeleteShareGroupOffsets", (0, 0), 0, BROKER, "k92_delete_share_group_offsets"),
+    Api(10_000, "RevokeProducer", (0, 0), 0, BROKER, "k10000_revoke_producer"),
 )
 
 APIS: Final[dict[int, Api]] = {api.key: api for api in _ROWS}

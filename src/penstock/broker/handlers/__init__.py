@@ -81,6 +81,7 @@ HANDLERS: dict[int, str] = {
     73: "k73_assign_replicas_to_dirs",
     74: "k74_list_config_resources",
     75: "k75_describe_topic_partitions",
+    10_000: "k10000_revoke_producer",
 }
 
 _loaded: dict[tuple[str, int], Handler] = {}

@@ -11,7 +11,8 @@ from penstock.broker.handlers import HANDLERS
 from penstock.broker.request import ClientRequest
 from penstock.controller.settings import SUPPORTED_FEATURES
 from penstock.errors import InvalidRequest, UnsupportedVersion
-from penstock.wire.apis import APIS
+from penstock.release import NODE_SOFTWARE_NAME
+from penstock.wire.apis import APIS, OWN_FROM
 from penstock.wire.messages.k18_api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -43,17 +44,18 @@ def handle(
         names = (message.client_software_name, message.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=InvalidRequest.code)
-    response = ApiVersionsResponse(api_keys=_served(request.connection.listener.kind))
+    of_node = version >= 3 and message.client_software_name == NODE_SOFTWARE_NAME
+    response = ApiVersionsResponse(api_keys=_served(request.connection.listener.kind, of_node))
     if version >= 3:
         _features(broker, response, version)
     return response
 
 
-def _served(listener_kind: str) -> list[ApiVersion]:
+def _served(listener_kind: str, of_node: bool) -> list[ApiVersion]:
     served = []
     for key in sorted(HANDLERS):
         api = APIS[key]
-        if listener_kind in api.listeners:
+        if listener_kind in api.listeners and (key < OWN_FROM or of_node):
             low, high = api.versions
             # librdkafka takes a broker that does not list Produce v0 for one without compression.
             low = 0 if key == PRODUCE else low

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.request import ClientRequest
 from penstock.broker.transactions.transactions import ask_with_ids, error_code
 from penstock.coordinator.transactions.events import InitProducer, ProducerIdAndEpoch
-from penstock.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from penstock.errors import InvalidRequest, KafkaError
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.wire.messages.k22_init_producer_id import (
     InitProducerIdRequest,
@@ -29,9 +29,6 @@ def handle(
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_PRODUCER_EPOCH):
         return _rejected(InvalidRequest.code)
     version = request.api_version
-    if (message.enable_2pc or message.keep_prepared_txn) and len(broker.image.brokers) > 1:
-        # A take-over has to stop late writes at the leaders of other nodes, and no request does.
-        return _rejected(UnsupportedVersion.code)
     if message.transactional_id is None:
 
         def drawn(result: int | KafkaError) -> None:
@@ -47,7 +44,19 @@ def handle(
         message.enable_2pc,
         message.keep_prepared_txn,
     )
-    ask_with_ids(broker, event, lambda result: request.reply(_response(result, version)))
+
+    def answered(result: Any) -> None:
+        if isinstance(result, ProducerIdAndEpoch) and result.ongoing_producer_id != NO_PRODUCER_ID:
+            # The former owner must have stopped before the new one knows that it owns.
+            take_overs = broker.coordinators.markers.take_overs
+            take_overs.when_over(
+                result.ongoing_producer_id,
+                lambda error: request.reply(_response(error or result, version)),
+            )
+        else:
+            request.reply(_response(result, version))
+
+    ask_with_ids(broker, event, answered)
     return None
 
 

@@ -5,7 +5,6 @@ partition of __consumer_offsets joins the transaction by itself; before, AddOffs
 added it, and that is verified.
 """
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.coordinator_errors import client_error_code, codes_of, errors_by_topic
@@ -16,6 +15,7 @@ from penstock.errors import (
     CoordinatorNotAvailable,
     InvalidGroupId,
     KafkaError,
+    ProducerFenced,
     UnknownTopicOrPartition,
 )
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -63,7 +63,8 @@ def handle(
     def joined(errors: Errors) -> None:
         [(topic_partition, error)] = errors.items()
         if error is None:
-            _vouch(broker, topic_partition, message)
+            error = _vouch(broker, topic_partition, message)
+        if error is None:
             commit()
         else:
             reject(known_error(error, abortable=version >= ABORTABLE_FROM))
@@ -100,10 +101,16 @@ def _question(
 
 def _vouch(
     broker: "Broker", topic_partition: TopicPartition, message: TxnOffsetCommitRequest
-) -> None:
-    with suppress(KafkaError):  # led elsewhere by now: that the commit itself will say
+) -> ProducerFenced | None:
+    """Note a verified producer; return the error if a new owner has its transaction by now."""
+    try:
         partition = broker.find(topic_partition.topic, topic_partition.partition)
         partition.verified_producers.vouch(message.producer_id, message.producer_epoch)
+    except ProducerFenced as fenced:
+        return fenced
+    except KafkaError:
+        pass  # led elsewhere by now: that the commit itself will say
+    return None
 
 
 def _sorted_out(

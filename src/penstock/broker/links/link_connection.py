@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from penstock.broker.links.response_frames import ResponseFrames
 from penstock.errors import UnsupportedVersion
-from penstock.release import VERSION
+from penstock.release import NODE_SOFTWARE_NAME, VERSION
 from penstock.wire.apis import APIS, Api
 from penstock.wire.codec import read
 from penstock.wire.frame import API_VERSIONS, parse_response_header, request_frame
@@ -22,7 +22,6 @@ from penstock.world import Buffer, Peer, Timer
 
 R = TypeVar("R")
 
-SOFTWARE_NAME = "penstock"
 
 _ERROR = struct.Struct(">h")
 
@@ -144,7 +143,7 @@ class LinkConnection:
 
     def _ask_versions(self, version: int) -> None:
         message = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=VERSION
+            client_software_name=NODE_SOFTWARE_NAME, client_software_version=VERSION
         )
         self._write(LinkRequest(message, ApiVersionsResponse, self._learn), version)
 

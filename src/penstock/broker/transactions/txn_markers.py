@@ -8,10 +8,10 @@ its machine is replaced: a late marker could end the next transaction.
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.transactions.remote_coordinators import RemoteMarkers
+from penstock.broker.transactions.take_overs import TakeOvers
 from penstock.controller.image import NO_LEADER
 from penstock.coordinator.partitions import partition_for
 from penstock.coordinator.records import EndMarker
@@ -63,14 +63,22 @@ class LocalMarkers:
         partition = self._broker.find(topic_partition.topic, topic_partition.partition)
         return partition.log.producers.states.get(producer_id, UNKNOWN_STATE)[COORDINATOR_EPOCH]
 
-    def take_over(self, effect: ProducerTakenOver) -> None:
-        """Have the partitions verify a producer again, since its transaction has a new owner.
-        Batches accepted before belong to the transaction: they are written before the answer
-        leaves."""
-        for topic_partition in effect.partitions:
-            with suppress(KafkaError):  # not led here
+    def revoke(
+        self, producer_id: int, producer_epoch: int, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Vouch no longer for a producer whose transaction has a new owner. Batches accepted before
+        belong to the transaction: they are written first."""
+        self._broker.append_now()
+        found: dict[TopicPartition, KafkaError | None] = {}
+        for topic_partition in topic_partitions:
+            try:
                 partition = self._broker.find(topic_partition.topic, topic_partition.partition)
-                partition.verified_producers.taken_over(effect.producer_id, effect.producer_epoch)
+            except KafkaError as error:
+                found[topic_partition] = error
+            else:
+                partition.verified_producers.revoke(producer_id, producer_epoch)
+                found[topic_partition] = None
+        return found
 
     def _end_records(
         self, marker: EndMarker, topic_partition: TopicPartition, written: MarkerWritten
@@ -116,18 +124,20 @@ class MarkerWriter:
     def __init__(self, broker: "TransactionsBroker") -> None:
         self._broker = broker
         self.here = LocalMarkers(broker)
+        self.take_overs = TakeOvers(broker, self.here)
         self._sending: dict[TransactionMarkers, None] = {}
         self.lines = SummedLog(log)  # WriteTxnMarkers of any peer may cause any number
 
     def perform(self, effect: WriteMarkers | ProducerTakenOver, runtime: Runtime[Any]) -> None:
         if isinstance(effect, ProducerTakenOver):
-            self.here.take_over(effect)
+            self.take_overs.begin(effect)
             return
         sending = TransactionMarkers(self, effect, runtime)
         self._sending[sending] = None
         sending.send()
 
     def stop(self) -> None:
+        self.take_overs.stop()
         for sending in list(self._sending):
             sending.stop()
 

@@ -139,8 +139,8 @@ class TxnVerification:
                     error = InvalidTxnState("the transaction was ended meanwhile")
                 self._waiting_bytes -= pending.copied_bytes
                 if error is None:
-                    self._let_in(partition, producer, pending.batches, adds)
-                else:
+                    error = self._let_in(partition, producer, pending.batches, adds)
+                if error is not None:
                     _reject(pending.batches, _for_produce(error, version))
 
         topic_partitions = tuple(_topic_partition(partition) for partition in pending_of)
@@ -170,8 +170,12 @@ class TxnVerification:
         producer: tuple[int, int],
         batches: list[TransactionalBatch],
         adds: bool,
-    ) -> None:
-        partition.verified_producers.vouch(*producer)
+    ) -> KafkaError | None:
+        """Stage the batches of a verified producer, or return why none is staged."""
+        try:
+            partition.verified_producers.vouch(*producer)
+        except ProducerFenced as fenced:
+            return fenced
         for batch in batches:
             try:
                 partition.verified_producers.begin(*producer, batch.header[BASE_SEQUENCE])
@@ -179,6 +183,7 @@ class TxnVerification:
                 _reject([batch], error)
             else:
                 self._stage(batch, start_at_zero=adds)
+        return None
 
     def _stage(self, batch: TransactionalBatch, *, start_at_zero: bool = False) -> None:
         partition = batch.partition

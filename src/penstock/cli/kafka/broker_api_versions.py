@@ -7,7 +7,7 @@ from penstock.cli.kafka.framework.options import GivenOptions
 from penstock.cli.kafka.framework.runner import command, message_of, require
 from penstock.client.admin.cluster_values import BrokerApis, LevelRange
 from penstock.client.values import Broker
-from penstock.wire.apis import APIS
+from penstock.wire.apis import APIS, OWN_FROM
 
 
 @command(
@@ -43,7 +43,7 @@ def _lines(answered: BrokerApis) -> Iterator[str]:
 
 
 def _for_clients(key: int) -> bool:
-    return "broker" in APIS[key].listeners
+    return "broker" in APIS[key].listeners and key < OWN_FROM
 
 
 def _shown(key: int, versions: LevelRange) -> str:
