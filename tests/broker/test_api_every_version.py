@@ -25,10 +25,12 @@ from penstock.errors import (
     BrokerIdNotRegistered,
     ElectionNotNeeded,
     SecurityDisabled,
+    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
+from penstock.release import NODE_SOFTWARE_NAME, VERSION
 from penstock.testing.cluster import Cluster
-from penstock.wire.apis import APIS
+from penstock.wire.apis import APIS, OWN_FROM
 from penstock.wire.codec import read_from
 from penstock.wire.messages import k03_metadata as k03
 from penstock.wire.messages import k18_api_versions as k18
@@ -55,6 +57,7 @@ from penstock.wire.messages import k60_describe_cluster as k60
 from penstock.wire.messages import k64_unregister_broker as k64
 from penstock.wire.messages import k74_list_config_resources as k74
 from penstock.wire.messages import k75_describe_topic_partitions as k75
+from penstock.wire.messages import k10000_revoke_producer as k10000
 
 pytest_plugins = ["api_fixtures"]
 
@@ -63,7 +66,8 @@ SET = 0
 API_VERSIONS = 18
 VERSION_FROM_THE_FUTURE = 99
 
-CLIENT_KEYS = [key for key in HANDLERS if "broker" in APIS[key].listeners]
+BROKER_KEYS = [key for key in HANDLERS if "broker" in APIS[key].listeners]
+CLIENT_KEYS = [key for key in BROKER_KEYS if key < OWN_FROM]
 
 # What to ask about a topic of one partition that holds two records, and whether the answer is right
 Case = Callable[[Asker, str, int], object]
@@ -257,6 +261,13 @@ def _describe_topic_partitions(asker: Asker, topic: str, version: int) -> object
     return one.error_code == 0 and [each.isr_nodes for each in one.partitions] == [[1]]
 
 
+def _revoke_producer(asker: Asker, topic: str, version: int) -> object:
+    wanted = k10000.RevokeProducerTopic(name=topic, partition_indexes=[0, 1])
+    request = k10000.RevokeProducerRequest(producer_id=7, producer_epoch=0, topics=[wanted])
+    [answer] = asker.ask(request, version).topics
+    return [each.error_code for each in answer.partitions] == [0, UnknownTopicOrPartition.code]
+
+
 CASES: dict[int, Case] = {
     0: _produce,
     1: _fetch,
@@ -286,6 +297,7 @@ CASES: dict[int, Case] = {
     64: _unregister_broker,
     74: _list_config_resources,
     75: _describe_topic_partitions,
+    10_000: _revoke_producer,
     **DELIVERY_CASES,
 }
 
@@ -309,13 +321,22 @@ def test_an_advertised_version_is_answered(
 
 
 def test_every_served_api_has_a_case_here() -> None:
-    assert set(CASES) == set(CLIENT_KEYS)
+    assert set(CASES) == set(BROKER_KEYS)
 
 
 def test_what_is_advertised_is_what_is_served(asker: Asker) -> None:
     answer = asker.ask(k18.ApiVersionsRequest(), 0)
     told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-    assert told == {key: APIS[key].versions for key in CLIENT_KEYS} | {0: (0, 13)}
+    served = {key: APIS[key].versions for key in CLIENT_KEYS}
+    assert told == served | {0: (0, 13)}
+
+
+def test_nodes_are_told_of_the_apis_among_nodes(asker: Asker) -> None:
+    node = k18.ApiVersionsRequest(
+        client_software_name=NODE_SOFTWARE_NAME, client_software_version=VERSION
+    )
+    told = {each.api_key for each in asker.ask(node, 4).api_keys}
+    assert told == set(BROKER_KEYS)
 
 
 # -- what has no answer

@@ -21,5 +21,5 @@ def test_what_is_written_reads_back_equal_in_every_version(cls: type) -> None:
 
 
 def test_messages_and_records_are_all_there() -> None:
-    assert len(all_messages()) == 2 * len(APIS) == 178
+    assert len(all_messages()) == 2 * len(APIS) == 180
     assert len(all_records()) == 26 + 50 + 8 + 2 + 1

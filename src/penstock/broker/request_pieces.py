@@ -187,6 +187,7 @@ CUTS: dict[int, tuple[PieceRule, ...]] = {
             equals=Equals.APART,
         ),
     ),
+    10_000: (PieceRule(_topics(partitions="partition_indexes", index="")),),
 }
 
 
