@@ -85,9 +85,10 @@ sim: $(VENV)/.dev
 		tests/broker/test_cleaner_simulation.py tests/broker/test_moves.py \
 		-k "seed or crash or simulat or model"
 
-# Driver, workers and node of a pipeline on Spark are killed: KILLS= of them, SEED= the first seed
+# Driver, workers and node of a pipeline on Spark are killed: KILLS= of them, SEED= the first seed,
+# NODES=3 for a cluster
 chaos: $(VENV)/.dev
-	$(BIN)/python -m chaos $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m chaos $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED)) $(if $(NODES),--nodes $(NODES))
 
 compat: $(VENV)/.dev
 	$(BIN)/python -m compat $(ONLY)

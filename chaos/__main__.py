@@ -93,11 +93,11 @@ def orders_of(given: argparse.Namespace) -> Iterator[Orders]:
     seed = given.seed
     if given.guarantee != AT_LEAST_ONCE:
         for _ in range(-(-given.kills // given.kills_per_run)):
-            yield Orders(seed, given.kills_per_run)
+            yield Orders(seed, given.kills_per_run, nodes=given.nodes)
             seed += 1
     if given.guarantee != EXACTLY_ONCE:
         for another in range(AT_LEAST_ONCE_RUNS_MAX):
-            yield Orders(seed + another, KILLS_AT_LEAST_ONCE, AT_LEAST_ONCE)
+            yield Orders(seed + another, KILLS_AT_LEAST_ONCE, AT_LEAST_ONCE, nodes=given.nodes)
 
 
 def main() -> int:
@@ -106,6 +106,7 @@ def main() -> int:
     parser.add_argument("--kills-per-run", type=int, default=KILLS_PER_RUN)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 1_000_000, help="the first")
     parser.add_argument("--guarantee", choices=[EXACTLY_ONCE, AT_LEAST_ONCE])
+    parser.add_argument("--nodes", type=int, choices=[1, 3], default=1, help="of the cluster")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)
     verdicts: list[Verdict] = []

@@ -6,7 +6,7 @@ has noted that it is committed; in between the target's logs grow, then the log 
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -35,9 +35,15 @@ class Sight(NamedTuple):
 class Watch:
     """Look often: what is between two looks is not seen."""
 
-    def __init__(self, data: Path, checkpoint: Path, target: str, sink_id: str) -> None:
-        self._target = [data / f"{target}-{each}" for each in range(_partitions(data, target))]
-        self._decisions = data / f"{TOPIC}-{partition_of(sink_id)}"
+    def __init__(
+        self, directories: Sequence[Path], checkpoint: Path, target: str, sink_id: str
+    ) -> None:
+        """Look at the files of all nodes: a batch is written in all replicas."""
+        partitions = max(_partitions(data, target) for data in directories)
+        self._target = [
+            data / f"{target}-{each}" for data in directories for each in range(partitions)
+        ]
+        self._decisions = [data / f"{TOPIC}-{partition_of(sink_id)}" for data in directories]
         self._checkpoint = checkpoint
         self._now = self._began = self._see()
         self.phase = Phase.BETWEEN
@@ -92,7 +98,7 @@ class Watch:
             _newest(self._checkpoint / "offsets"),
             _newest(self._checkpoint / "commits"),
             sum(map(_bytes_of, self._target)),
-            _bytes_of(self._decisions),
+            sum(map(_bytes_of, self._decisions)),
         )
 
 

@@ -1,4 +1,4 @@
-"""One run: a node, a query from topic to topic on Spark, kills, and the verdict.
+"""One run: a node or three, a query from topic to topic on Spark, kills, and the verdict.
 
 When the kills are over, what is left of older drivers goes too, some rows come in addition, and the
 query reads to the end. Then every row must be committed once and nothing may be open. A query may
@@ -27,6 +27,7 @@ from chaos.killing import (
     thaw,
 )
 from chaos.moments import Phase, Watch
+from chaos.nodes import Nodes, SeveralNodes, SoleNode
 from chaos.outcome import Unread, committed_records, left_open
 from chaos.spark_process import Member, SparkProcess, kill_all
 from penstock.client.admin.blocking import Admin
@@ -61,6 +62,7 @@ class Orders:
     kills: int
     guarantee: str = EXACTLY_ONCE
     victims: tuple[Victim, ...] = EVERYBODY
+    nodes: int = 1
 
     @property
     def exactly_once(self) -> bool:
@@ -92,8 +94,9 @@ class Run:
         self._orders = orders
         self._folder = folder
         self._chance = Random(f"{orders.seed}/{orders.guarantee}")
-        self._ports = servers.Ports.free()
-        self._node: servers.Server | None = None
+        self._nodes: Nodes = (
+            SoleNode(folder, self._chance) if orders.nodes == 1 else SeveralNodes(folder)
+        )
         self._drivers: list[SparkProcess] = []
         self._went_back_allowed = False
         self._trace = (folder / "kills.txt").open("a")
@@ -101,15 +104,14 @@ class Run:
     def go(self) -> Verdict:
         began, verdict = time.monotonic(), self.verdict
         try:
-            self._start_node()
+            self._nodes.start()
             self._live_and_die()
         except (Stuck, Unread, CannotReach, servers.ServerFailed) as problem:
             verdict.problems.append(f"{type(problem).__name__}: {problem}")
         finally:
             for driver in self._drivers:
                 driver.kill()
-            if self._node is not None:
-                self._node.kill()
+            self._nodes.end()
             self._trace.close()
         verdict.lives = len(self._drivers)
         verdict.stops = [each["why"] for life in self._drivers for each in _stops(life)]
@@ -118,15 +120,15 @@ class Run:
         return verdict
 
     def _live_and_die(self) -> None:
-        assert self._node is not None
-        bootstrap = self._node.bootstrap
+        bootstrap, replicas = self._nodes.bootstrap, self._orders.nodes
         with Admin(bootstrap=bootstrap) as admin:
-            made = admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (SOURCE, TARGET)])
+            topics = [NewTopic(each, PARTITIONS, replicas) for each in (SOURCE, TARGET)]
+            made = admin.create_topics(topics)
         assert not [each for each in made.values() if isinstance(each, Exception)], made
         rows = Input(bootstrap)
         rows.write((self._orders.kills + 1) * BATCHES_PER_KILL * BATCH_ROWS)
         checkpoint = self._folder / CHECKPOINT
-        watch = Watch(self._folder / "node", checkpoint, TARGET, SINK_ID)
+        watch = Watch(self._nodes.directories, checkpoint, TARGET, SINK_ID)
         self._start_driver(BATCH_ROWS)
         while len(self.verdict.kills) < self._orders.kills and not self._through():
             aim = take_aim(self._chance, self._orders.victims)
@@ -167,7 +169,7 @@ class Run:
             found = targets(self._drivers[-1], aim.victim, self._chance)
             kill_all(found)
         if aim.victim is Victim.NODE or aim.node_too:
-            self._kill_node()
+            self._nodes.kill_one(self._chance)
             killed.append(Victim.NODE)
         if aim.victim is Victim.OLDER_DRIVER:
             self._replace_frozen(watch)
@@ -175,13 +177,6 @@ class Run:
         elif aim.victim.ends_driver:
             self._start_driver(BATCH_ROWS)
         return [*killed, aim.victim] if found else killed
-
-    def _kill_node(self) -> None:
-        assert self._node is not None
-        if self._node.process.poll() is not None:
-            raise servers.ServerFailed(f"the node died alone:\n{self._node.log_tail()}")
-        self._node.kill()
-        self._start_node()
 
     def _replace_frozen(self, watch: Watch) -> None:
         """Two drivers at once: the older does not know that there is another."""
@@ -197,19 +192,9 @@ class Run:
 
     # ---- lives
 
-    def _start_node(self) -> None:
-        durability = self._chance.choice(["page-cache", "fsync"])
-        self._node = servers.start(
-            "penstock",
-            self._folder / "node",
-            ports=self._ports,
-            changes={"log.durability": durability},
-        )
-
     def _start_driver(self, batch_rows: int) -> None:
-        assert self._node is not None
         set_batch_rows(self._folder, batch_rows)
-        arguments = ["chaos.copy_driver", self._node.bootstrap, str(self._folder)]
+        arguments = ["chaos.copy_driver", self._nodes.bootstrap, str(self._folder)]
         arguments += ["--guarantee", self._orders.guarantee]
         # With one attempt a task that dies ends the query, with more Spark repeats the task.
         arguments += ["--attempts", str(self._chance.choice([1, 4]))]
@@ -254,8 +239,7 @@ class Run:
     # ---- the verdict
 
     def _judge(self, rows: Input) -> None:
-        assert self._node is not None
-        bootstrap, verdict = self._node.bootstrap, self.verdict
+        bootstrap, verdict = self._nodes.bootstrap, self.verdict
         verdict.rows = rows.rows
         written = rows.wrong_with(committed_records(bootstrap, SOURCE, PARTITIONS))
         verdict.problems += [f"in the source {each}" for each in written.sentences()]

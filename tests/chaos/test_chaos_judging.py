@@ -64,7 +64,7 @@ class Files:
             each.touch()
         for name in ("offsets", "commits"):
             (self.checkpoint / name).mkdir(parents=True)
-        self.watch = Watch(self.data, self.checkpoint, "target", "sink")
+        self.watch = Watch([self.data], self.checkpoint, "target", "sink")
 
     def grow(self, path: Path) -> Phase:
         with path.open("ab") as file:
