@@ -5,6 +5,7 @@ from replicated_topic import REPLICATED, ReplicatedTopic, stored_values
 
 from penstock.errors import NotEnoughReplicas, NotLeaderOrFollower
 from penstock.testing.sim.cluster import SimCluster
+from penstock.wire.messages import k64_unregister_broker as k64
 
 SEED = 5
 
@@ -144,6 +145,39 @@ def test_a_follower_that_is_cut_off_leaves_the_in_sync_set_and_joins_again(
     network.heal()
     topic.run_until_in_sync(3)
     topic.run_until_equal()
+
+
+@pytest.fixture
+def fenced() -> ReplicatedTopic:
+    """Return a topic with a follower that the controller has fenced, while it reaches its leader."""
+    cluster = SimCluster(SEED, ["controller", *["broker"] * 3], REPLICATED)
+    cluster.start()
+    topic = ReplicatedTopic(cluster)
+    topic.produce(b"a")
+    network = cluster.simulation.network
+    network.separate([cluster.nodes[1].host], [cluster.nodes[away_of(topic)].host])
+    topic.run_until_in_sync(2)
+    return topic
+
+
+def away_of(topic: ReplicatedTopic) -> int:
+    return next(each for each in topic.cluster.nodes if each not in (1, topic.leader))
+
+
+def test_a_fenced_follower_of_an_idle_partition_joins_again_in_its_fetch_session(
+    fenced: ReplicatedTopic,
+) -> None:
+    fenced.cluster.simulation.network.heal()
+    fenced.run_until_in_sync(3)
+
+
+def test_a_follower_that_registers_again_joins_in_its_fetch_session(
+    fenced: ReplicatedTopic,
+) -> None:
+    request = k64.UnregisterBrokerRequest(broker_id=away_of(fenced))
+    assert fenced.cluster.ask(fenced.leader, request, 0).error_code == 0
+    fenced.cluster.simulation.network.heal()
+    fenced.run_until_in_sync(3)
 
 
 def test_followers_of_an_idle_partition_stay_in_sync(topic: ReplicatedTopic) -> None:

@@ -78,6 +78,13 @@ class WatchedPartition:
         if not self._set.closed:
             self._set.dirty[self] = None
 
+    def isr_changed(self) -> None:
+        """Let the next fetch of a follower that is out of sync propose to join."""
+        partition, fetch_set = self.partition, self._set
+        if partition is not None and not fetch_set.closed:
+            if fetch_set.replica_id not in partition.leader.isr:
+                fetch_set.outside[self] = None
+
     def watch(self, partition: "Partition | None") -> None:
         if self._set.closed:
             return

@@ -176,8 +176,8 @@ class PendingFetch:
 
     def _answer_or_wait(self, now_ms: float) -> None:
         self._arriving = False
-        if self._set.outside:
-            let_join(self._set, now_ms, self._broker.isr_changes)
+        if self._set.outside and self._replica is not None:
+            let_join(self._set, self._replica, now_ms, self._broker.isr_changes)
         if self._set.fetching is not None:
             # A second fetch on a session: the client waits no longer for the first one.
             self._set.fetching.answer()

@@ -64,6 +64,10 @@ class ReplicaWatcher(Protocol):
         """Note another high watermark, for the next answer."""
         ...
 
+    def isr_changed(self) -> None:
+        """Note that the follower has joined or left the in-sync set."""
+        ...
+
 
 class StartWaiter(Protocol):
     """A deletion of records that waits for the followers."""
@@ -249,6 +253,13 @@ class Partition:
             )
         self._recount(moved=moved)
         self.follower_fetched()  # a replica may be away, or not be one any more
+        self.isr_changed()
+
+    def isr_changed(self) -> None:
+        """Notify the sessions of followers: one that has left the set joins by its next fetch, even
+        if that does not name the partition."""
+        for watcher in self.replica_watchers:
+            watcher.isr_changed()
 
     def follow(self, state: PartitionImage) -> None:
         """Apply the image of a partition that another node leads, or none; answer waiting requests
