@@ -19,11 +19,13 @@ from penstock.world import LATE_BOUNDS_MS
 CONTROLLER = "kafka_controller_kafkacontroller_"
 RAFT = "kafka_server_raft_metrics_"
 ANSWER_SECONDS_MAX = 10.0
+METRICS = {"metrics.listener": "127.0.0.1:0"}
+UNREPLICATED = METRICS | {"default.replication.factor": "1", "min.insync.replicas": "1"}
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster({"metrics.listener": "127.0.0.1:0"}, brokers=3) as running:
+    with Cluster(METRICS, brokers=3) as running:
         yield running
 
 
@@ -50,14 +52,15 @@ def test_all_nodes_agree_on_the_leader_and_its_epoch(cluster: Cluster) -> None:
         assert len({page(f"{RAFT}{name}") for page in pages}) == 1
 
 
-def test_a_killed_broker_is_fenced_and_its_partitions_are_offline(cluster: Cluster) -> None:
-    cluster.create_topic("t", 6)
-    gone, kept = 3, 1
-    cluster.kill(gone)
-    cluster.wait_until(lambda: page_of(cluster, kept)(f"{CONTROLLER}fencedbrokercount") == 1)
-    page = page_of(cluster, kept)
-    assert page(f"{CONTROLLER}activebrokercount") == 2
-    assert page(f"{CONTROLLER}offlinepartitionscount") == 2
+def test_a_killed_broker_is_fenced_and_its_partitions_are_offline() -> None:
+    with Cluster(UNREPLICATED, brokers=3) as cluster:
+        cluster.create_topic("t", 6)
+        gone, kept = 3, 1
+        cluster.kill(gone)
+        cluster.wait_until(lambda: page_of(cluster, kept)(f"{CONTROLLER}fencedbrokercount") == 1)
+        page = page_of(cluster, kept)
+        assert page(f"{CONTROLLER}activebrokercount") == 2
+        assert page(f"{CONTROLLER}offlinepartitionscount") == 2
 
 
 def ready(cluster: Cluster, node: int) -> dict[str, object]:

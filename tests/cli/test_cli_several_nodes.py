@@ -10,6 +10,7 @@ from cli_running import run
 from penstock.testing import Cluster
 
 ONE, TWO, THREE = 1, 2, 3
+UNREPLICATED = {"default.replication.factor": 1, "min.insync.replicas": 1}
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +22,8 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def without_three() -> Iterator[Cluster]:
-    """A cluster whose broker 3 was killed and is fenced."""
-    with Cluster(brokers=3) as running:
+    """A cluster whose broker 3 was killed and is fenced; its partitions have no other replica."""
+    with Cluster(UNREPLICATED, brokers=3) as running:
         running.create_topic("orders", 6)
         running.kill(THREE)
         running.wait_until(lambda: running.broker_of(ONE).image.brokers[THREE].fenced)

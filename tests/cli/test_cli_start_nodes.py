@@ -18,6 +18,7 @@ from cli_running import run
 
 from penstock.cli.start_nodes import cluster_directory
 from penstock.cli.start_nodes.cluster_directory import node_files, open_cluster
+from penstock.cli.start_nodes.command import banner
 from penstock.cli.terminal.output import CommandFailed
 from penstock.config.properties import parse_properties
 from penstock.testing.node_settings import HeldPort
@@ -70,8 +71,43 @@ def test_a_first_start_gives_each_node_a_file_and_ports_of_its_own(tmp_path: Pat
     assert [each["node.id"] for each in found] == ["1", "2", "3"]
     assert len({each["listeners"] for each in found}) == 3
     assert len({each["controller.quorum.bootstrap.servers"] for each in found}) == 1
-    assert {each["offsets.topic.replication.factor"] for each in found} == {"1"}
     assert not (tmp_path / "data" / cluster_directory.UNFORMATTED).exists()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "factor", "in_sync"), [(2, "2", "1"), (3, "3", "2"), (4, "3", "2")]
+)
+def test_topics_are_replicated_by_settings_in_each_file(
+    tmp_path: Path, nodes: int, factor: str, in_sync: str
+) -> None:
+    found = [settings(Path(each.path)) for each in open_cluster(tmp_path, nodes, None)]
+    for key in (
+        "default.replication.factor",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+    ):
+        assert {each[key] for each in found} == {factor}
+    for key in ("min.insync.replicas", "transaction.state.log.min.isr"):
+        assert {each[key] for each in found} == {in_sync}
+
+
+def test_the_banner_tells_how_new_topics_are_replicated() -> None:
+    announced: list[Any] = [
+        {
+            "node_id": number,
+            "cluster_id": "c",
+            "listeners": ["PLAINTEXT://127.0.0.1:1", "CONTROLLER://127.0.0.1:2"],
+            "metrics": None,
+            "data": ["d"],
+            "default_replication_factor": 3,
+            "min_insync_replicas": 2,
+        }
+        for number in (1, 2, 3)
+    ]
+    assert (
+        "new topics get 3 replicas (default.replication.factor), and acks=all needs 2 in sync "
+        "(min.insync.replicas)" in banner(announced)
+    )
 
 
 def test_all_nodes_belong_to_one_cluster(tmp_path: Path) -> None:
@@ -229,6 +265,8 @@ def test_a_signal_ends_all_nodes_cleanly_and_the_same_cluster_comes_back(
     command: StartedCommand, directory: Path
 ) -> None:
     started = command.event("started")
+    assert {each["default_replication_factor"] for each in started["nodes"]} == {3}
+    assert {each["min_insync_replicas"] for each in started["nodes"]} == {2}
     assert command.end(signal.SIGINT) == 0
     assert command.event("stopped")["clean"]
     wait_for_ends(node_ids(started))

@@ -10,6 +10,8 @@ from penstock.client.admin.blocking import Admin
 from penstock.testing import Cluster, Fail, NotPossible, assert_records
 from penstock.testing.node_settings import SHORT_TIMEOUTS
 
+UNREPLICATED = {"default.replication.factor": 1, "min.insync.replicas": 1}
+
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
@@ -56,26 +58,84 @@ def test_another_node_is_the_controller_after_a_kill(cluster: Cluster) -> None:
     cluster.create_topic("afterwards")
 
 
-def test_a_killed_node_comes_back_with_its_partitions(cluster: Cluster) -> None:
-    topic = cluster.create_topic("t", 3)
-    partition = led_by(cluster, 2, topic)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    producer.produce(topic, b"before", partition=partition)
-    assert producer.flush(20) == 0
-    cluster.kill(2)
-    cluster.wait_until(lambda: cluster.leader_of(topic, partition) is None)
-    cluster.restart(2)
-    cluster.wait_until(lambda: cluster.leader_of(topic, partition) == 2)
-    assert_records(cluster, topic, ["before"])
+@pytest.mark.parametrize("processes", [False, True])
+def test_records_outlive_the_kill_of_their_leader(processes: bool) -> None:
+    with Cluster(brokers=3, processes=processes) as cluster:
+        topic = cluster.create_topic("t", 3)
+        partition = led_by(cluster, 2, topic)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+        producer.produce(topic, b"before", partition=partition)
+        assert producer.flush(20) == 0
+        cluster.kill(2)
+        cluster.wait_until(lambda: cluster.leader_of(topic, partition) in (1, 3))
+        producer.produce(topic, b"after", partition=partition)
+        assert producer.flush(20) == 0
+        assert_records(cluster, topic, ["before", "after"])
 
 
-def test_a_stopped_node_leaves_its_partitions_before_its_end(cluster: Cluster) -> None:
+def test_a_killed_node_comes_back_with_partitions_of_one_replica() -> None:
+    with Cluster(UNREPLICATED, brokers=3) as cluster:
+        topic = cluster.create_topic("t", 3)
+        partition = led_by(cluster, 2, topic)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+        producer.produce(topic, b"before", partition=partition)
+        assert producer.flush(20) == 0
+        cluster.kill(2)
+        cluster.wait_until(lambda: cluster.leader_of(topic, partition) is None)
+        cluster.restart(2)
+        cluster.wait_until(lambda: cluster.leader_of(topic, partition) == 2)
+        assert_records(cluster, topic, ["before"])
+
+
+def test_a_stopped_node_hands_its_partitions_over_before_its_end(cluster: Cluster) -> None:
     topic = cluster.create_topic("t", 3)
     partition = led_by(cluster, 3, topic)
     cluster.stop(3)
-    cluster.wait_until(lambda: cluster.leader_of(topic, partition) is None)
-    cluster.start()
-    cluster.wait_until(lambda: cluster.leader_of(topic, partition) == 3)
+    assert cluster.leader_of(topic, partition) in (1, 2)
+
+
+def test_replicas_of_a_node_that_is_away_are_not_in_sync(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t")
+    cluster.kill(3)
+    with pytest.raises(TimeoutError, match=r"not in sync within 0 seconds: t-0 has \[1, 2\] of"):
+        cluster.wait_until_in_sync(topic, timeout_s=0)
+
+
+def test_replicas_are_in_sync_again_after_a_restart(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 3)
+    cluster.kill(3)
+    cluster.wait_until(lambda: cluster.leader_of(topic, 0) in (1, 2))
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    producer.produce(topic, b"meanwhile", partition=0)
+    assert producer.flush(20) == 0
+    cluster.restart(3)
+    cluster.wait_until_in_sync()
+    replica = cluster.broker_of(3).replicas.by_name[topic][0]
+    assert replica.log.end_offset == 1
+
+
+def test_a_topic_that_is_not_there_does_not_get_in_sync(cluster: Cluster) -> None:
+    with pytest.raises(TimeoutError, match="node 1: missing: "):
+        cluster.wait_until_in_sync("missing", timeout_s=0)
+
+
+@pytest.mark.parametrize(("brokers", "factor", "in_sync"), [(2, 2, 1), (3, 3, 2)])
+def test_topics_are_replicated_by_default(brokers: int, factor: int, in_sync: int) -> None:
+    with Cluster(brokers=brokers) as cluster:
+        topic = cluster.create_topic("t")
+        image = cluster.broker_of(1).image
+        assert len(image.topics[topic].partitions[0].replicas) == factor
+        assert cluster.broker_of(1).replicas.settings(topic).min_insync == in_sync
+
+
+def test_more_in_sync_replicas_than_replicas_are_warned_of(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = cluster.create_topic("t", config={"min.insync.replicas": 4})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    producer.produce(topic, b"all three count")
+    assert producer.flush(20) == 0
+    assert "t: min.insync.replicas=4 is above its replication factor 3" in caplog.text
 
 
 def test_a_paused_controller_is_replaced_and_comes_back_as_a_follower(cluster: Cluster) -> None:
@@ -114,9 +174,9 @@ def test_questions_go_to_the_larger_side_of_a_partition(cluster: Cluster, lonely
     partition = led_by(cluster, lonely, topic)
     cluster.partition({lonely}, others(cluster, lonely))
     cluster.wait_until(lambda: cluster.controller() != lonely)
-    cluster.wait_until(lambda: cluster.leader_of(topic, partition) is None)
+    cluster.wait_until(lambda: cluster.leader_of(topic, partition) not in (None, lonely))
     cluster.heal()
-    cluster.wait_until(lambda: cluster.leader_of(topic, partition) == lonely)
+    cluster.wait_until_in_sync()
 
 
 def test_a_restart_does_not_heal_the_network(cluster: Cluster) -> None:
@@ -177,7 +237,7 @@ def test_time_cannot_leap_on_several_nodes(cluster: Cluster) -> None:
         cluster.advance(minutes=5)
 
 
-def test_a_group_goes_on_after_a_kill_of_another_node(cluster: Cluster) -> None:
+def test_a_group_goes_on_after_a_kill_of_its_coordinator(cluster: Cluster) -> None:
     topic = cluster.create_topic("t", 3)
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g"}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
@@ -189,13 +249,13 @@ def test_a_group_goes_on_after_a_kill_of_another_node(cluster: Cluster) -> None:
     assert len(read(consumer, 3)) == 3
     with Admin(bootstrap=cluster.bootstrap) as admin:
         (coordinator,) = {each.coordinator for each in admin.groups.list_all()}
-    gone = others(cluster, coordinator)[0]
-    cluster.kill(gone)
-    kept = [each for each in range(3) if cluster.leader_of(topic, each) != gone]
-    for partition in kept:
+    assert coordinator is not None
+    cluster.kill(coordinator)
+    for partition in range(3):
         producer.produce(topic, b"after", partition=partition)
     assert producer.flush(20) == 0
-    assert len(read(consumer, len(kept))) == len(kept)
+    assert len(read(consumer, 3)) == 3
+    consumer.commit(asynchronous=False)
     consumer.close()
 
 
@@ -210,13 +270,16 @@ def read(consumer: Consumer, count: int) -> list[object]:
     return found
 
 
-def test_a_transaction_of_one_node_survives_the_kill_of_another(cluster: Cluster) -> None:
+@pytest.mark.parametrize("gone", [1, 2, 3])
+def test_a_transaction_survives_the_kill_of_any_node(cluster: Cluster, gone: int) -> None:
     topic = cluster.create_topic("t", 3)
     partition = led_by(cluster, 1, topic)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "x"})
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce(topic, b"committed", partition=partition)
+    assert producer.flush(20) == 0
+    cluster.kill(gone)
     producer.commit_transaction(20)
     assert_records(cluster, topic, ["committed"])
 

@@ -326,6 +326,8 @@ def _announcement(running: RunningNode) -> Row:
         "metrics": None if running.metrics is None else str(running.metrics),
         "data": list(config.log_dirs),
         "durability": config.durability,
+        "default_replication_factor": config.integer("default.replication.factor"),
+        "min_insync_replicas": config.integer("min.insync.replicas"),
         "pid": os.getpid(),
     }
 

@@ -1,7 +1,7 @@
 """The settings that make several nodes on one machine a cluster.
 
 `penstock start --nodes` and `penstock.testing` begin with them. All other settings are those of a
-single node: internal topics have one replica, because nodes do not copy partitions yet.
+single node.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from penstock.config.listeners import Address, VoterAddress
 
 CLIENT_LISTENER, CONTROLLER_LISTENER = "PLAINTEXT", "CONTROLLER"
+REPLICAS_MAX = 3
 
 
 class LocalNode(NamedTuple):
@@ -41,6 +42,23 @@ def membership_settings(node: LocalNode) -> dict[str, str]:
         "node.id": str(node.node_id),
         "listeners": ",".join(listeners),
         "controller.listener.names": CONTROLLER_LISTENER,
+    }
+
+
+def replication_settings(brokers: int) -> dict[str, str]:
+    """Return the replicas of new topics and of the cluster's own topics: three, or one on each of
+    fewer brokers. All but one must be in sync for acks=all, so the loss of one broker stops no
+    producer."""
+    replicas = min(brokers, REPLICAS_MAX)
+    factor, in_sync = str(replicas), str(max(1, replicas - 1))
+    return {
+        "default.replication.factor": factor,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": factor,
+        "share.coordinator.state.topic.min.isr": in_sync,
     }
 
 

@@ -41,8 +41,8 @@ class Cluster:
     broker keys: Cluster({"num.partitions": 3}). With `processes` each node is a process.
 
     Each of several `brokers` is a controller too, unless `controllers` asks for nodes apart. They
-    have short timeouts (node_settings.SHORT_TIMEOUTS), which settings override. Partitions have
-    one replica.
+    have short timeouts (node_settings.SHORT_TIMEOUTS). Topics have three replicas, or one on each
+    of fewer brokers, and acks=all needs all but one in sync. Settings override both.
 
     The data lives in memory, unless `data=` names a directory or `memory=False` asks for a
     temporary one. Processes use a temporary directory on disk; with `memory=True` that directory is
@@ -246,6 +246,20 @@ class Cluster:
         from penstock.testing.cluster_questions import wait_until
 
         wait_until(condition, timeout_s)
+
+    def wait_until_in_sync(
+        self, topic: str | None = None, timeout_s: float = WAIT_SECONDS_DEFAULT
+    ) -> None:
+        """Wait until all replicas of a topic, or of all topics, are in sync; raise TimeoutError
+        with those that are not. Replicas of nodes that are stopped or paused are not in sync."""
+        from penstock.testing.cluster_questions import wait_for_replicas
+
+        answering = {
+            number: address
+            for number, address in self._client_addresses().items()
+            if self._nodes[number].running and not self._nodes[number].paused
+        }
+        wait_for_replicas(answering, topic, timeout_s)
 
     def _answering(self) -> list[tuple[str, int]]:
         """Return the addresses of the brokers that run and are not paused. Those that reach the

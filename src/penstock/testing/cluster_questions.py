@@ -1,10 +1,11 @@
-"""Questions of a cluster for tests to one of its nodes: which node leads."""
+"""Questions of a cluster for tests to its nodes: which node leads, which replicas are in sync."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from penstock.client.transport.connection import CannotReach, Connection
+from penstock.errors import from_code
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.wire.messages import k03_metadata as k03
 from penstock.wire.messages import k55_describe_quorum as k55
@@ -12,6 +13,7 @@ from penstock.wire.messages import k55_describe_quorum as k55
 ANSWER_MS_MAX = 2_000
 LOOK_AGAIN_SECONDS = 0.02
 NO_NODE = -1
+LISTED_MAX = 10
 
 R = TypeVar("R")
 
@@ -71,6 +73,48 @@ def partition_leader(addresses: Iterable[HostAndPort], topic: str, partition: in
         if answer is not None:
             raise ValueError(f"there is no partition {partition} of topic {topic}")
     return None
+
+
+def wait_for_replicas(
+    addresses: Mapping[int, HostAndPort], topic: str | None, timeout_s: float
+) -> None:
+    """Wait until the replicas of a topic, or of all, are in sync by the metadata of every node:
+    one of them may not have heard of a loss yet. Raise TimeoutError with the others."""
+    lagging: list[str] = []
+
+    def is_whole() -> bool:
+        lagging[:] = lagging_partitions(addresses, topic)
+        return not lagging
+
+    try:
+        wait_until(is_whole, timeout_s)
+    except TimeoutError:
+        listed = "; ".join(lagging[:LISTED_MAX])
+        more = f"; and {len(lagging) - LISTED_MAX} more" if len(lagging) > LISTED_MAX else ""
+        raise TimeoutError(f"not in sync within {timeout_s:g} seconds: {listed}{more}") from None
+
+
+def lagging_partitions(addresses: Mapping[int, HostAndPort], topic: str | None) -> list[str]:
+    """Return a text for each partition with a replica out of sync, and for each silent node."""
+    request = k03.MetadataRequest(
+        topics=None if topic is None else [k03.MetadataRequestTopic(name=topic)],
+        allow_auto_topic_creation=False,
+    )
+    found: dict[str, None] = {}
+    for node, address in addresses.items():
+        answer = _ask(address, request, k03.MetadataResponse)
+        if answer is None:
+            found[f"node {node} does not answer"] = None
+            continue
+        for each in answer.topics:
+            if each.error_code:  # this node may not have the topic yet
+                found[f"node {node}: {each.name}: {from_code(each.error_code)}"] = None
+            for partition in each.partitions:
+                in_sync = [member for member in partition.isr_nodes if member in addresses]
+                if partition.leader_id == NO_NODE or len(in_sync) < len(partition.replica_nodes):
+                    name = f"{each.name}-{partition.partition_index}"
+                    found[f"{name} has {in_sync} of {partition.replica_nodes} in sync"] = None
+    return list(found)
 
 
 def _ask(address: HostAndPort, request: object, expect: type[R]) -> R | None:

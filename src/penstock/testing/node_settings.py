@@ -29,6 +29,7 @@ SHORT_TIMEOUTS: Mapping[str, str] = MappingProxyType(
         "controller.quorum.election.backoff.max.ms": "100",
         "controller.quorum.fetch.timeout.ms": "400",
         "controller.quorum.request.timeout.ms": "400",
+        "replica.lag.time.max.ms": "3000",
     }
 )
 # Each of several nodes has its own.
@@ -88,10 +89,15 @@ def member_settings(
 ) -> dict[str, str]:
     """Return the settings of one of several nodes. Their quorum is static: its controllers find
     each other on other ports too, when the data of an earlier cluster is used again."""
-    from penstock.config.local_nodes import controllers_of, membership_settings
+    from penstock.config.local_nodes import (
+        controllers_of,
+        membership_settings,
+        replication_settings,
+    )
 
     return {
         **node_settings(SHORT_TIMEOUTS, data),
+        **replication_settings(sum(each.client is not None for each in nodes)),
         **settings,
         **membership_settings(node),
         "controller.quorum.voters": ",".join(str(each.voter) for each in controllers_of(nodes)),

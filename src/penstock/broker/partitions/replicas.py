@@ -185,7 +185,24 @@ class Replicas:
             config = TopicConfig(overrides, self._broker.config)
             expiration_ms = self._broker.config.integer("producer.id.expiration.ms")
             known = self._settings[topic] = TopicSettings(config, expiration_ms)
+            self._check_min_insync(topic, known.min_insync)
         return known
+
+    def _check_min_insync(self, name: str, min_insync: int) -> None:
+        """Warn of more required replicas than the topic has. All replicas count then, as in
+        Kafka."""
+        topic = self._broker.image.topics.get(name)
+        partitions = topic.partitions.values() if topic is not None else ()
+        replicas = min((len(each.replicas) for each in partitions), default=min_insync)
+        if replicas < min_insync:
+            log.warning(
+                "%s: min.insync.replicas=%d is above its replication factor %d, so acks=all needs "
+                "%d; lower the setting, or add replicas",
+                name,
+                min_insync,
+                replicas,
+                replicas,
+            )
 
     def reconfigure(self, topics: list[str]) -> None:
         """Apply changed settings of topics, from the next request on."""

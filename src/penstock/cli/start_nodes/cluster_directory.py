@@ -17,7 +17,7 @@ from typing import NamedTuple
 from penstock.cli.terminal.output import CommandFailed, reason_of
 from penstock.config.listeners import Address, VoterAddress
 from penstock.config.load import ConfigText, load
-from penstock.config.local_nodes import LocalNode, membership_settings
+from penstock.config.local_nodes import LocalNode, membership_settings, replication_settings
 from penstock.config.properties import PropertiesError, parse_properties
 from penstock.config.single_node import SINGLE_NODE_SETTINGS
 
@@ -35,7 +35,10 @@ _ABOUT = """\
 # starts all of them. Alone: penstock start --config {path}
 # The keys are Kafka's; `penstock config explain KEY` tells what one means and does here.
 """
-_REPLICAS = "# Nodes do not copy partitions to each other yet: each partition has one replica.\n"
+_REPLICAS = """\
+# New topics, and the cluster's own, have replicas on {factor} nodes. A record with acks=all is
+# acknowledged when all replicas in sync have it, and rejected below {in_sync} in sync.
+"""
 
 
 class ClusterNodeFile(NamedTuple):
@@ -143,9 +146,18 @@ def _settings_text(
         "metrics.listener": f"{HOST}:{metrics_port}",
         "log.dirs": _directory(data, node.node_id),
     }
-    common = {key: text for key, text in SINGLE_NODE_SETTINGS.items() if key not in own}
+    replication = replication_settings(len(nodes))
+    replicas = _REPLICAS.format(
+        factor=replication["default.replication.factor"],
+        in_sync=replication["min.insync.replicas"],
+    )
+    common = {
+        key: text
+        for key, text in SINGLE_NODE_SETTINGS.items()
+        if key not in own and key not in replication
+    }
     about = _ABOUT.format(node_id=node.node_id, count=len(nodes), path=path)
-    return about + _lines(own) + _REPLICAS + _lines(common)
+    return about + _lines(own) + replicas + _lines(replication) + _lines(common)
 
 
 def _lines(settings: Mapping[str, str]) -> str:

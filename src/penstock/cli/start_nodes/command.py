@@ -180,8 +180,7 @@ def banner(announcements: Sequence[Row]) -> str:
         f"cluster {announcements[0]['cluster_id']}",
         *(f"  {line}" for line in table_lines(COLUMNS, rows)),
         f"  bootstrap.servers={','.join(str(row['clients']) for row in rows)}",
-        "  each partition has one replica, those of internal topics too: nodes do not copy "
-        "partitions yet",
+        f"  {_replication(announcements[0])}",
         "Try, in another terminal:",
         f"  {command} topic create greetings --partitions {len(rows)}",
         f"  {command} topic describe greetings",
@@ -189,6 +188,15 @@ def banner(announcements: Sequence[Row]) -> str:
         "Stop with Ctrl-C.",
     ]
     return "\n".join(lines)
+
+
+def _replication(announced: Row) -> str:
+    factor, in_sync = announced["default_replication_factor"], announced["min_insync_replicas"]
+    assert isinstance(factor, int), "a node announces its default"
+    return (
+        f"new topics get {counted(factor, 'replica')} (default.replication.factor), and acks=all "
+        f"needs {in_sync} in sync (min.insync.replicas)"
+    )
 
 
 def _row(announced: Row) -> Row:
