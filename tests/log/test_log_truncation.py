@@ -244,6 +244,14 @@ def test_a_follower_refuses_what_cannot_be_right() -> None:
         assert follower.active.size == 0
 
 
+def test_truncation_to_the_end_forgets_an_epoch_without_records() -> None:
+    log = new_log()
+    append(log, batch(b"a"), epoch=1)
+    log.begin_epoch(2)
+    log.truncate_to(1, NOW_MS, ignore)
+    assert log.epochs.entries() == [(1, 0)]
+
+
 def test_offsets_for_leader_epochs_follow_the_appends() -> None:
     log = new_log()
     append(log, batch(b"a", b"b"), epoch=1)

@@ -57,6 +57,10 @@ def last_kept_base(log: "Log", offset: int) -> int:
 def truncate_to(log: "Log", offset: int, now_ms: int, done: Done) -> None:
     """Remove everything from `offset` on; a batch that contains the offset goes as a whole."""
     if offset >= log.end_offset:
+        # A former leader that has appended nothing holds an epoch that its next leader may lack.
+        # The next fetch would name the same epoch again, and be sent here again.
+        if log.epochs.cut_end(log.end_offset):
+            log.write_epochs()
         log.finish_truncation(done)
         return
     first = log.closed[0].base_offset if log.closed else log.active.base_offset
