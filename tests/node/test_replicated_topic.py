@@ -149,7 +149,7 @@ def test_a_follower_that_is_cut_off_leaves_the_in_sync_set_and_joins_again(
 
 @pytest.fixture
 def fenced() -> ReplicatedTopic:
-    """Return a topic with a follower that the controller has fenced, while it reaches its leader."""
+    """Return a topic with a follower that is fenced, and reaches its leader."""
     cluster = SimCluster(SEED, ["controller", *["broker"] * 3], REPLICATED)
     cluster.start()
     topic = ReplicatedTopic(cluster)
