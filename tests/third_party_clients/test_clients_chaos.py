@@ -1,10 +1,11 @@
-"""Real clients in transactions over a node that is killed again and again, judged by its history.
+"""Real clients in transactions over nodes that die again and again, judged by their history.
 
-PENSTOCK_CHAOS_SECONDS says how long, PENSTOCK_CHAOS_SEED repeats the choices of a run.
+PENSTOCK_CHAOS_SECONDS says how long a sole node is killed, PENSTOCK_CHAOS_FAULTS how many faults
+three nodes meet, PENSTOCK_CHAOS_SEED repeats the choices of a run.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,11 +14,14 @@ import pytest
 from chaos_librdkafka import MEMBERSHIPS, Worker, feed
 from chaos_readers import Auditor, Reader
 from chaos_run import PIPELINES, WAIT_SECONDS_MAX, ChaosRun, MortalNode, create_topics
+from mortal_cluster import MortalCluster
 
 from penstock.testing.history import Ending, Isolation, Report, check
 
 SECONDS = float(os.environ.get("PENSTOCK_CHAOS_SECONDS", "15"))
 SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "1"))
+FAULTS = int(os.environ.get("PENSTOCK_CHAOS_FAULTS", "12"))
+SECONDS_PER_FAULT = 10.0
 SECONDS_BESIDES = 240.0  # to start, to catch up, to read everything again
 KILLS_MIN = 2
 COMMITS_MIN = 20
@@ -31,8 +35,8 @@ def node(tmp_path: Path) -> Iterator[MortalNode]:
         yield node
 
 
-def live_through(run: ChaosRun, node: MortalNode) -> None:
-    """Clients at work while the node dies; then it lives until all inputs are processed."""
+def live_through(run: ChaosRun, suffer: Callable[[], None]) -> None:
+    """Clients at work while nodes suffer; then these live until all inputs are processed."""
     reader = Reader(run, "reader-librdkafka", Isolation.READ_COMMITTED)
     watcher, auditor = Auditor(run, "watcher"), Auditor(run, "auditor")
     feeder = run.start("feeder", lambda: feed(run))
@@ -43,7 +47,7 @@ def live_through(run: ChaosRun, node: MortalNode) -> None:
     run.start("reader", reader.follow)
     run.start("watcher", watcher.watch)
     try:
-        node.live_and_die(run, SECONDS)
+        suffer()
         run.stop_feeding()
         feeder.join(WAIT_SECONDS_MAX)
         auditor.wait_until_all_is_processed()
@@ -77,10 +81,34 @@ def test_consume_transform_produce_is_exactly_once_while_the_node_is_killed(
     node: MortalNode, tmp_path: Path
 ) -> None:
     run = ChaosRun(node.bootstrap, SEED)
-    live_through(run, node)
+    live_through(run, lambda: node.live_and_die(run, SECONDS))
     assert run.violations == []
     report = judge(run, tmp_path)
     assert report.unread == 0
     assert report.endings[Ending.COMMITTED] >= COMMITS_MIN, report.text
     assert all(run.commits(each) > 0 for each in PIPELINES), report.text
     assert node.kills >= KILLS_MIN
+
+
+@pytest.fixture(params=["in the process", "as processes"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MortalCluster]:
+    processes = request.param == "as processes"
+    with closing(MortalCluster(tmp_path / "data", SEED, processes=processes)) as cluster:
+        cluster.start()
+        create_topics(cluster.bootstrap)
+        yield cluster
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(FAULTS * SECONDS_PER_FAULT + SECONDS_BESIDES)
+def test_consume_transform_produce_is_exactly_once_while_nodes_of_a_cluster_fail(
+    cluster: MortalCluster, tmp_path: Path
+) -> None:
+    run = ChaosRun(cluster.bootstrap, SEED)
+    live_through(run, lambda: cluster.live_and_die(run, FAULTS))
+    assert run.violations == []
+    report = judge(run, tmp_path)
+    assert report.unread == 0
+    assert report.endings[Ending.COMMITTED] >= COMMITS_MIN, report.text
+    assert all(run.commits(each) > 0 for each in PIPELINES), report.text
+    assert cluster.faults.total() == FAULTS
