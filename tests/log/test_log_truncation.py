@@ -21,6 +21,7 @@ from log_builder import (
 from penstock.errors import CorruptMessage, OffsetOutOfRange
 from penstock.log.config import LogConfig
 from penstock.log.directory import LOG, segment_file
+from penstock.log.holes import ANYWHERE
 from penstock.log.log import Log
 from penstock.wire.batch import ABORT_MARKER, Record, build_batch
 
@@ -69,6 +70,7 @@ def test_a_segment_rolls_before_its_offsets_outgrow_the_index() -> None:
     log = new_log(config=LogConfig())
     far = build_batch([Record(2**31, NOW_MS, None, b"far")], base_offset=2**31, leader_epoch=0)
     append(log, batch(b"near"))
+    log.holes = ANYWHERE
     log.append_as_follower(far, NOW_MS)
     assert [segment.base_offset for segment in log.closed] == [0]
     assert log.active.base_offset == 2**31
@@ -78,6 +80,7 @@ def test_a_leader_rolls_before_its_offsets_outgrow_the_index() -> None:
     log = new_log(config=LogConfig())
     append(log, batch(b"near"))
     edge = 2**31 - 2
+    log.holes = ANYWHERE
     log.append_as_follower(
         build_batch([Record(edge, NOW_MS, None, b"edge")], base_offset=edge, leader_epoch=0), NOW_MS
     )

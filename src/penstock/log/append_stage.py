@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import CorruptMessage, KafkaError, MessageTooLarge, RecordListTooLarge
 from penstock.log.config import LogConfig
+from penstock.log.holes import Hole, UnrecordedHoles
 from penstock.log.index import OFFSET_ENTRY, RELATIVE_OFFSET_MAX, TIME_ENTRY
 from penstock.log.producers import Marker, State, advance
 from penstock.log.segment import NEVER
@@ -177,13 +178,14 @@ def stage_produced(
 
 
 def stage_stored(log: "Log", data: Buffer, now_ms: int) -> list[SegmentStage]:
-    """Return stages for batches that carry their offsets; raise CorruptMessage
-    for invalid batches."""
+    """Return stages for batches that carry their offsets. Raise CorruptMessage for invalid
+    batches, UnrecordedHoles before batches that may not follow yet."""
     view = memoryview(data)
     stage = on_active(log)
     stages = [stage]
     room = index_room(log.config) - max(len(log.active.index), len(log.active.times))
     expected = log.end_offset
+    holes: list[Hole] = []
     try:
         for position, header in batch_headers(view):
             size = header[LENGTH] + LENGTH_OVERHEAD
@@ -193,6 +195,8 @@ def stage_stored(log: "Log", data: Buffer, now_ms: int) -> list[SegmentStage]:
                 raise CorruptMessage(f"the batch at offset {base_offset} does not match its CRC")
             if base_offset < expected or header[LAST_OFFSET_DELTA] < 0:
                 raise CorruptMessage(f"offset {base_offset} came where {expected} was due")
+            if base_offset > expected and not log.holes.cover(expected, base_offset):
+                holes.append(Hole(expected, base_offset))
             marker = read_marker(batch) if header[ATTRIBUTES] & CONTROL else None
             if room <= 0 or _must_roll(log, stage, header, size, now_ms):
                 stage = SegmentStage(base_offset, base_offset)
@@ -203,6 +207,8 @@ def stage_stored(log: "Log", data: Buffer, now_ms: int) -> list[SegmentStage]:
             expected = stage.end_offset
     except Malformed as error:
         raise CorruptMessage(str(error)) from None
+    if holes:
+        raise UnrecordedHoles(holes)
     return stages
 
 

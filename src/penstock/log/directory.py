@@ -19,7 +19,7 @@ EPOCHS_FILE = "leader-epoch-checkpoint"
 WINDOW_FILE = "penstock-producer-batches"  # not in Kafka, which ignores the file
 DAMAGE_FILE = "penstock-damaged-batches"  # not in Kafka either
 ACCEPT_LOSS = "penstock-accept-loss"  # made by an operator, to continue without the lost records
-HOLES_FILE = "penstock-holes"  # of a log that lacks offsets: compacted, or with an accepted loss
+HOLES_FILE = "penstock-holes"  # offsets that the log may lack: see holes.py
 MOVED_FROM_FILE = "penstock-moved-from"  # not in Kafka: see future_log_markers.py
 MOVING_TO_FILE = "penstock-moving-to"  # not in Kafka either
 # Of a segment behind a hole, and not part of the log. Kafka parses names that begin with digits.

@@ -35,6 +35,7 @@ from penstock.log.directory import (
 )
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import Chores, FileCache
+from penstock.log.holes import NO_HOLES, Holes
 from penstock.log.lookup import LogRead, TimeSearch
 from penstock.log.producers import Producers, check_marker
 from penstock.log.retention import Renamed
@@ -127,7 +128,7 @@ class Log:
         # Snapshots that are not written yet, with their bytes.
         self.owed_snapshots: dict[int, bytes] = {}
         self.damaged: list[Damaged] = []  # ordered by offset
-        self.has_holes = False  # the directory tells that offsets may be missing
+        self.holes: Holes = NO_HOLES  # as the file in the directory tells
         self.recovery = LogRecovery()
         self._unsynced: dict[File, None] = {}
         self._reserved: dict[File, None] = {}  # preallocated files
@@ -269,7 +270,8 @@ class Log:
         """Store batches that carry offsets and epochs; return the new end offset.
 
         An incomplete last batch is dropped, because fetch responses may end so. Raises
-        CorruptMessage, with nothing stored, for a bad checksum or offsets that do not rise.
+        CorruptMessage, with nothing stored, for a bad checksum or offsets that do not rise, and
+        UnrecordedHoles for batches that leave holes: see `record_holes`.
         """
         self._check_writable()
         self._append_stored(data, now_ms)

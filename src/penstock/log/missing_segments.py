@@ -2,8 +2,8 @@
 
 A clean stop leaves the sizes of all segments. After another stop two things tell of missing
 records: an index, which no deletion leaves without its log, and offsets that are missing before
-later ones. Compaction leaves such holes too, so a compacted log may have them. Waits for the disk;
-for start only.
+later ones. Compaction leaves such holes too: holes.py has those on record. Waits for the disk; for
+start only.
 """
 
 import zlib
@@ -120,7 +120,7 @@ def check_format(opening: Opening, file: File, position: int) -> None:
 def check_hole(opening: Opening, end_offset: int, next_offset: int) -> None:
     """Raise LogCorrupted if offsets before the next batch, or the next durable segment, are
     missing. A kill and a loss of power take the end of a log, never offsets before it."""
-    if end_offset < next_offset and not opening.holes:
+    if end_offset < next_offset and not opening.may_lack(end_offset, next_offset):
         raise LogCorrupted(
             f"{opening.disk.root}/{opening.directory} has no records between offsets {end_offset} "
             f"and {next_offset}, and has later ones: files were cut or removed from outside. "

@@ -23,6 +23,7 @@ from penstock.log.directory import (
     segment_file,
 )
 from penstock.log.epochs import LeaderEpochs
+from penstock.log.holes import ANYWHERE, Holes
 from penstock.log.log import Log, LogRecovery
 from penstock.log.segment import ActiveSegment
 from penstock.log.segment_close import persist_segment
@@ -47,7 +48,8 @@ class Opening:
     sync_follows: bool
     scanned: Callable[[int], None] | None  # receives the number of bytes read and checked
     may_wait: bool  # files that a full disk rejects may be written later
-    holes: bool  # offsets may be missing before later ones
+    recorded_holes: Holes
+    any_hole: bool  # offsets may be missing anywhere before later ones
     owes: bool = False  # a later start could not rebuild some unwritten file
     owes_mark: bool = False  # the log may lack offsets, and no file tells that yet
     # The last closed segments with unwritten files, and the producers at their ends.
@@ -93,15 +95,19 @@ class Opening:
 
     def mark_holes(self) -> None:
         """Mark the log as one that may lack offsets. On a full disk the mark is written later."""
-        self.holes = True
-        if HOLES_FILE not in self.names:
+        self.any_hole = True
+        if not self.recorded_holes.anywhere:
             put = self.disk.replace_now if self.salvage else self.disk.put_now
             try:
-                put(f"{self.directory}/{HOLES_FILE}", b"")
-                self.names.add(HOLES_FILE)
+                put(f"{self.directory}/{HOLES_FILE}", ANYWHERE.to_bytes())
+                self.recorded_holes = ANYWHERE
             except DiskFull as failure:
                 self.recovery.full = failure
                 self.owes_mark = True
+
+    def may_lack(self, first: int, end: int) -> bool:
+        """Return whether the log may lack the offsets from `first` up to `end`."""
+        return self.any_hole or self.recorded_holes.cover(first, end)
 
     def write_damaged(self, damaged: Collection[Damaged]) -> None:
         path = f"{self.directory}/{DAMAGE_FILE}"
@@ -197,7 +203,7 @@ def _queue_hole_mark(log: Log) -> None:
     """Queue the mark that a full disk rejected. A kill before takes a log with holes offline."""
 
     def marked() -> None:
-        log.has_holes = True
+        log.holes = ANYWHERE
 
-    log.chores.replace(f"{log.directory}/{HOLES_FILE}", b"")
+    log.chores.replace(f"{log.directory}/{HOLES_FILE}", ANYWHERE.to_bytes())
     log.chores.then(marked)

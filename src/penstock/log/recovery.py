@@ -33,6 +33,7 @@ from penstock.log.directory import (
 )
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.files import FileCache
+from penstock.log.holes import NO_HOLES, Holes
 from penstock.log.index import OFFSET_ENTRY, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
 from penstock.log.log import Log, LogRecovery
 from penstock.log.missing_segments import (
@@ -134,7 +135,8 @@ def open_log(
         sync_follows,
         scanned,
         may_wait,
-        holes=not whole or config.compact or HOLES_FILE in names,
+        recorded_holes=_read_holes(disk, directory, names),
+        any_hole=not whole or config.compact,
     )
     if salvage or compacted:
         opening.mark_holes()
@@ -164,7 +166,7 @@ def _fill_log(
     log.producers = producers
     log.snapshots = _tidy_snapshots(opening, end_offset)
     log.damaged = all_damaged(opening)
-    log.has_holes = HOLES_FILE in opening.names
+    log.holes = opening.recorded_holes
     log.mark_unsynced(log.active.file)
     log.recovery = opening.recovery
     log.active.file.park()
@@ -181,6 +183,12 @@ def _clear_interrupted_swaps(
         # Sizes of swapped segments may be from before or after the swap.
         sizes = sizes and {base: size for base, size in sizes.items() if base not in replaced}
     return names, sizes
+
+
+def _read_holes(disk: Disk, directory: str, names: Iterable[str]) -> Holes:
+    if HOLES_FILE not in names:
+        return NO_HOLES
+    return Holes.from_bytes(read_whole(disk, f"{directory}/{HOLES_FILE}") or b"")
 
 
 def _read_epochs(disk: Disk, directory: str, recovery: LogRecovery) -> LeaderEpochs:

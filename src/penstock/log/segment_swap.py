@@ -28,6 +28,7 @@ from penstock.log.directory import (
     parse_segment_file,
     segment_file,
 )
+from penstock.log.holes import ANYWHERE
 from penstock.log.segment import ClosedSegment
 from penstock.world import DiskFailed, Done, FileLost
 
@@ -76,7 +77,7 @@ class Swap:
     def begin(self) -> None:
         self._log.swapping = True
         self._steps.when_failed(self._gave_up)
-        if not self._log.has_holes:
+        if not self._log.holes.anywhere:
             self._steps.add(self._mark_holes)
         self._steps.add(self._clear_the_way)
         for suffix in reversed(self._suffixes):
@@ -93,10 +94,11 @@ class Swap:
         log = self._log
 
         def marked(failure: DiskFailed | None) -> None:
-            log.has_holes = failure is None
+            if failure is None:
+                log.holes = ANYWHERE
             done(self._unless_lost(failure))
 
-        log.disk.replace(f"{log.directory}/{HOLES_FILE}", b"", marked)
+        log.disk.replace(f"{log.directory}/{HOLES_FILE}", ANYWHERE.to_bytes(), marked)
 
     def _clear_the_way(self, done: Done) -> None:
         """Remove older `.cleaned` files: a restart would take our `.swap` for an incomplete split

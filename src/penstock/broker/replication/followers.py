@@ -16,6 +16,7 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.replication.log_truncation import LogTruncation
 from penstock.controller.image import NO_LEADER, PartitionImage
 from penstock.errors import CorruptMessage, KafkaError, from_code
+from penstock.log.holes import Hole, UnrecordedHoles, record_holes
 from penstock.replication.fetcher import FetcherSettings, ReplicaFetcher
 from penstock.replication.follower import PartitionFollower
 from penstock.replication.follower_steps import (
@@ -31,7 +32,7 @@ from penstock.replication.follower_steps import (
 )
 from penstock.wire.messages import k02_list_offsets as k02
 from penstock.wire.messages.k01_fetch import FetchResponse
-from penstock.world import DiskFailed, Timer
+from penstock.world import DiskFailed, DiskFull, Timer
 
 if TYPE_CHECKING:
     from penstock.broker.replication.broker_view import ReplicationBroker
@@ -308,7 +309,8 @@ class Followers:
             self._truncate(replica, step.restart_at, again, restart=True)
 
     def _store_again(self, replica: FollowedReplica, step: Append, leader_epoch: int) -> None:
-        """Append records that waited for a truncation, unless a later leader may have others."""
+        """Append records that waited for a change of the log, unless a later leader may have
+        others."""
         if replica.machine.leader_epoch == leader_epoch:
             self._store(replica, step)
         else:
@@ -325,6 +327,9 @@ class Followers:
                 return
             try:
                 partition.append_fetched(step.records, self.world.clock.wall_ms())
+            except UnrecordedHoles as error:
+                self._record_holes(replica, step, error.holes)
+                return
             except CorruptMessage as error:
                 self._failed(replica, error)
                 return
@@ -338,6 +343,22 @@ class Followers:
             self._wait_for_sync(replica)
         else:
             self.finished(replica)
+
+    def _record_holes(
+        self, replica: FollowedReplica, step: Append, holes: tuple[Hole, ...]
+    ) -> None:
+        """Append records when the holes before them are on record."""
+        partition, leader_epoch = replica.partition, replica.machine.leader_epoch
+
+        def recorded(failure: DiskFailed | None) -> None:
+            if failure is None:
+                self._store_again(replica, step, leader_epoch)
+                return
+            if isinstance(failure, DiskFull):
+                partition.directory.filled_up(failure)
+            self._hold_off(replica, str(failure))
+
+        record_holes(partition.log, holes, recorded)
 
     def _failed(self, replica: FollowedReplica, error: KafkaError) -> None:
         log.warning("%s cannot append what its leader sent: %s", replica.partition, error)
