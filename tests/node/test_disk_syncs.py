@@ -1,5 +1,6 @@
 """What a real disk is asked to make durable: seen at the system calls, by the files they name."""
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,6 +161,37 @@ def test_an_append_to_a_file_that_was_cut_fails_and_leaves_the_file_as_it_was(
     assert (tmp_path / "a.log").read_bytes() == b"0123"
     with pytest.raises(FileLost):
         file.sync_now()
+
+
+def test_a_failed_append_to_a_file_that_was_cut_adds_no_zeros(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = disk.open("a.log", create=True)
+    file.append([b"0123456789"])
+    os.truncate(tmp_path / "a.log", 4)
+    write = os.write
+
+    def write_in_part(fd: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", _no_room)
+        return write(fd, data[:3])
+
+    monkeypatch.setattr(os, "write", write_in_part)
+    with pytest.raises(FileLost, match="has only 4 of its 10 bytes"):
+        file.append([b"new and more"])
+    assert (tmp_path / "a.log").read_bytes() == b"0123"
+
+
+def _no_room(_fd: int, _data: bytes) -> int:
+    raise OSError(errno.ENOSPC, "no room")
+
+
+def test_a_truncation_never_lengthens_a_file_that_was_cut(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open("a.log", create=True)
+    file.append([b"0123456789"])
+    os.truncate(tmp_path / "a.log", 4)
+    with pytest.raises(FileLost, match="has only 4 of its 7 bytes"):
+        file.truncate_now(7)
+    assert (tmp_path / "a.log").read_bytes() == b"0123"
 
 
 def test_foreign_bytes_at_the_end_of_an_idle_file_are_found(disk: RealDisk, tmp_path: Path) -> None:

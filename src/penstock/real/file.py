@@ -194,23 +194,26 @@ class RealFile:
             # O_APPEND writes at the end that the file has. The position tells where that was.
             position = os.lseek(self._fd, 0, os.SEEK_CUR)
             if position != self.size:
-                raise self._misplaced(before, position)
+                self._take_back(before, position)
         except OSError as error:
-            self.size = before
-            with complaints(f"cannot cut {self._where} back"):
-                os.ftruncate(self._fd, before)
+            with complaints(f"cannot look at {self._where}"):
+                end = os.fstat(self._fd).st_size
+            self._take_back(before, end)
             raise complaint(f"cannot write {self._where}", error) from error
         finally:
             self._edits += 1
 
-    def _misplaced(self, before: int, position: int) -> FileLost:
-        """Take an append back that followed foreign bytes, or a foreign cut; return the failure.
-        The file stays as it was found."""
-        found = position - (self.size - before)
+    def _take_back(self, before: int, end: int) -> None:
+        """Take an append back that ended at `end`: the file stays as it was found. Raise FileLost
+        if the append followed foreign bytes or a foreign cut."""
+        found = end - (self.size - before)
         self.size = before
         with complaints(f"cannot cut {self._where} back"):
             os.ftruncate(self._fd, found)
-        return self._shorter(found, before) if found < before else self._longer(found, before)
+        if found < before:
+            raise self._shorter(found, before)
+        if found > before:
+            raise self._longer(found, before)
 
     def _write(self, part: Buffer) -> None:
         written = os.write(self._fd, part)
@@ -345,6 +348,9 @@ class RealFile:
 
     def _cut(self, size: int) -> None:
         with complaints(f"cannot truncate {self._where}"), self._borrowed() as fd:
+            found = os.fstat(fd).st_size
+            if found < size:  # zeros would follow its end
+                raise self._shorter(found, size)
             os.ftruncate(fd, size)
         self.unsynced = True
 

@@ -98,11 +98,18 @@ class SimFile:
         return bytes(self._node.data[position : position + size])
 
     def truncate(self, size: int, done: Done) -> None:
-        self._cut(size)
-        self._disk.later(lambda: None, done)
+        lost = self._cut(size)
+
+        def work() -> None:
+            if lost is not None:
+                raise lost
+
+        self._disk.later(work, done)
 
     def truncate_now(self, size: int) -> None:
-        self._cut(size)
+        lost = self._cut(size)
+        if lost is not None:
+            raise lost
 
     def reserve(self, size: int, done: Done) -> None:
         def work() -> None:
@@ -110,11 +117,16 @@ class SimFile:
 
         self._disk.later(work, done)
 
-    def _cut(self, size: int) -> None:
+    def _cut(self, size: int) -> FileLost | None:
+        """Cut the file; return the failure if it is shorter already."""
+        lost = None
+        if len(self._node.data) < size:
+            lost = FileLost(f"{self.path} was cut from outside")
         self._node.reserved = 0
         del self._node.data[size:]
         self._node.cut = min(self._node.cut, size)
         self.size = min(self.size, size)
+        return lost
 
     def sync(self, done: Done) -> None:
         size = len(self._node.data)
