@@ -15,6 +15,7 @@ from simulated_node import (
 )
 
 from penstock.broker.network.connection import REPLIES_WAITING_MAX, UNSENT_BYTES_MAX
+from penstock.broker.network.listener import SLOW_PEER_MS_MAX
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +179,38 @@ def test_a_peer_that_reads_slowly_is_not_idle() -> None:
         assert not peer.closed
     bench.settle(1_700)  # it has stopped reading
     assert peer.closed
+
+
+def test_a_frame_that_never_ends_is_closed_after_a_time() -> None:
+    bench = Bench({"connections.max.idle.ms": "-1"})
+    connection, peer = bench.connect()
+    frame = bench.frame(PRODUCE, produce("t", bytes(100_000)))
+    bench.receive(connection, frame[:100])
+    for position in range(100, 116):
+        bench.receive(connection, frame[position : position + 1])
+        assert not peer.closed
+        bench.settle(SLOW_PEER_MS_MAX / 15)
+    assert peer.closed
+
+
+def test_an_answer_that_is_read_byte_by_byte_is_dropped_after_a_time() -> None:
+    bench = Bench({"connections.max.idle.ms": "-1"})
+    connection, peer = bench.connect(FakePeer(reads=False))
+    bench.receive(connection, bench.frame(API_VERSIONS, api_versions()))
+    for _ in range(16):
+        assert not peer.closed
+        peer.unsent_bytes -= 1
+        bench.settle(SLOW_PEER_MS_MAX / 15)
+    assert peer.closed
+
+
+def test_a_peer_that_always_has_more_to_read_stays() -> None:
+    bench = Bench({"connections.max.idle.ms": "-1"})
+    connection, peer = bench.connect(FakePeer(reads=False))
+    for _ in range(32):
+        before = peer.unsent_bytes
+        bench.receive(connection, bench.frame(API_VERSIONS, api_versions()))
+        peer.unsent_bytes -= before
+        assert peer.unsent_bytes > 0
+        bench.settle(SLOW_PEER_MS_MAX / 15)
+    assert not peer.closed

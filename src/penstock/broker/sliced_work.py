@@ -32,10 +32,11 @@ Slices = Generator[Pause, None, T]  # work with a result
 class _Running:
     """Work under way, and how many slices of it have run."""
 
-    __slots__ = ("slices", "work")
+    __slots__ = ("about", "slices", "work")
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, about: str) -> None:
         self.work = work
+        self.about = about
         self.slices = 0
 
 
@@ -51,6 +52,11 @@ class SlicedWork:
         self._turn_began = False
         self._until_ms = 0.0
         self._slices = 0  # run in this turn
+        self._about = ""  # the work that ran last
+
+    def describe(self) -> str:
+        """Return what ran last, for the log line of a slow call."""
+        return f"a slice of {self._about or 'work'}"
 
     @property
     def spent(self) -> bool:
@@ -63,14 +69,14 @@ class SlicedWork:
             self._timers.after_turn(self._turn_ended)
         return now_ms >= self._until_ms or self._slices >= TURN_SLICES_MAX
 
-    def enqueue(self, work: Work) -> None:
+    def enqueue(self, work: Work, about: str = "") -> None:
         """Run on later turns."""
-        self._enqueue(_Running(work))
+        self._enqueue(_Running(work, about))
 
-    def begin(self, work: Work) -> None:
+    def begin(self, work: Work, about: str = "") -> None:
         """Run the first slice now, more of them if this turn has time; the rest on later turns."""
         alone = not (self._young or self._old or self.spent)
-        self._run(_Running(work), SLICES_IN_A_ROW_MAX if alone else 1)
+        self._run(_Running(work, about), SLICES_IN_A_ROW_MAX if alone else 1)
 
     def _enqueue(self, running: _Running) -> None:
         (self._young if running.slices < YOUNG_SLICES_MAX else self._old).append(running)
@@ -92,6 +98,7 @@ class SlicedWork:
             self._schedule()
 
     def _run(self, running: _Running, slices_max: int) -> None:
+        self._about = running.about
         for _ in range(slices_max):
             try:
                 pause = next(running.work)

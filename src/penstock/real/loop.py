@@ -14,7 +14,9 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 
+from penstock.real.slow_calls import SLOW_SECONDS, SlowCalls
 from penstock.world import LATE_BOUNDS_MS
 
 TURN_WAIT_MS_MAX = 60_000
@@ -117,6 +119,8 @@ class Loop:
         self.turns = 0
         self.late_counts = [0] * (len(LATE_BOUNDS_MS) + 1)  # turns, by the lateness of a timer
         self.late_ms_total = 0.0
+        self._slow_calls = SlowCalls()
+        self._turn_ended_s = monotonic()
         self.watch(self._wake_read, READABLE, self._drain_wake)
 
     # -- time
@@ -125,7 +129,7 @@ class Loop:
         return time.time_ns() // 1_000_000
 
     def mono_ms(self) -> float:
-        return time.monotonic() * 1000
+        return monotonic() * 1000
 
     def at(self, mono_ms: float, call: Callable[[], None]) -> LoopTimer:
         timer = LoopTimer(self, call)
@@ -189,6 +193,7 @@ class Loop:
     def run(self) -> None:
         """Run turns until stopped."""
         self._running = True
+        self._turn_ended_s = monotonic()
         while self._running:
             self.turn()
 
@@ -198,19 +203,37 @@ class Loop:
     def turn(self) -> None:
         self.turns += 1
         handlers = self.handlers
-        for fd, mask in self._ready():
+        events = self._ready()
+        call_s = turn_s = monotonic()
+        for fd, mask in events:
             handler = handlers.get(fd)
             if handler is not None:  # closed earlier in this turn
                 handler(mask)
+                call_s = self._measured(handler, call_s)
         if self._timers:
             self._run_due_timers()
         for queue in (self._from_threads, self._soon):
             for _ in range(len(queue)):
-                queue.popleft()()
+                self._run(queue.popleft())
         after_turn = self._after_turn
         while after_turn:
-            after_turn.popleft()()
+            self._run(after_turn.popleft())
         self.turn_ended()
+        self._turn_ended_s = ended_s = monotonic()
+        if ended_s - turn_s > SLOW_SECONDS:
+            self._slow_calls.turn_ended(ended_s - turn_s, ended_s)
+
+    def _run(self, call: Callable[[], None]) -> None:
+        began_s = monotonic()
+        call()
+        self._measured(call, began_s)
+
+    def _measured(self, call: Callable[..., None], began_s: float) -> float:
+        """Return the time now, after a call; log a slow one."""
+        now_s = monotonic()
+        if now_s - began_s > SLOW_SECONDS:
+            self._slow_calls.ended(call, now_s - began_s, now_s)
+        return now_s
 
     def _ready(self) -> list[tuple[int, int]]:
         """Return the next events. A single busy peer often asks again within microseconds: poll a
@@ -226,6 +249,10 @@ class Loop:
                 events = poll(0)
             if not events:
                 events = poll(wait_ms)
+        now_s = monotonic()
+        late_s = now_s - self._turn_ended_s - wait_ms / 1000
+        if late_s > SLOW_SECONDS:
+            self._slow_calls.woke_late(late_s, now_s)
         # With several busy peers sleeping pays: their requests share one turn.
         self._spins = len(events) == 1
         return events
@@ -260,7 +287,7 @@ class Loop:
                 due.append(timer)
         for timer in due:
             if timer.call is not None:
-                timer.call()
+                self._run(timer.call)
 
     def close(self) -> None:
         self.poller.close()

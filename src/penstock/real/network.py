@@ -14,6 +14,7 @@ from penstock.real.descriptors import Descriptor, connection_fd_max
 from penstock.real.file import RealFile
 from penstock.real.loop import READABLE, WRITABLE, Loop
 from penstock.real.outbound import CONNECT_MS_MAX, NAME_THREADS_MAX, Outbound
+from penstock.real.slow_calls import NamedCaller
 from penstock.real.workers import Pool
 from penstock.world import Buffer, Connecting, DiskFailed, FileRange, Part, Peer, Receiver, Tuning
 
@@ -94,6 +95,12 @@ class SocketPeer:
         self._loop.watch(self._fd, self._mask, self._ready)
         if self._unsent:
             self._push()
+
+    def describe(self) -> str:
+        """Return what the receiver handles now (real/slow_calls.py)."""
+        if isinstance(self._receiver, NamedCaller):
+            return self._receiver.describe()
+        return f"the connection with {self.address[0]}:{self.address[1]}"
 
     # -- receiving
 

@@ -21,6 +21,7 @@ from penstock.broker.network.dispatch import dispatch
 from penstock.broker.network.frames import FIRST_BYTES
 from penstock.broker.request import Answer, Slot, failed
 from penstock.broker.sliced_work import Work
+from penstock.wire.apis import APIS
 from penstock.world import Peer
 
 if TYPE_CHECKING:
@@ -50,8 +51,11 @@ class BrokerConnection:
         "_kept",
         "_owed_bytes",
         "_paused",
+        "_queued_bytes",
+        "_read_goal",
         "_takes_turn",
         "active_at_ms",
+        "api_key",
         "client_id",
         "closing",
         "listener",
@@ -65,6 +69,7 @@ class BrokerConnection:
         "room",
         "touched",
         "unanswered",
+        "unread_since_ms",
         "unsent_bytes_before",
     )
 
@@ -78,12 +83,17 @@ class BrokerConnection:
         self.active_at_ms = now_ms
         self.unsent_bytes_before = 0  # when the listener last looked for idle connections
         self.read_at_ms = now_ms  # the peer had read by then, as far as the listener has seen
+        self.api_key = -1  # of the last request
+        # The peer has not read since then what it had been sent by then.
+        self.unread_since_ms = now_ms
         self.client_id = ""
         self.produce_prefix = 0
         self.on_closed: list[Callable[[], None]] = []
         self.on_drain: list[Callable[[], None]] = []
         self.long_frame_bytes = 0  # counted for the long request that holds this connection
         self.unanswered = 0  # requests that went through dispatch
+        self._queued_bytes = 0  # given to the peer so far
+        self._read_goal = 0  # of these, given by `unread_since_ms`
         self._owed_bytes = 0  # in their answers, as long as those wait for their turn
         self._paused = False
         self._halted = False  # handle nothing more: closing, held, or too much is unread
@@ -116,6 +126,7 @@ class BrokerConnection:
                 return
             if stop > end:
                 break
+            self.api_key = key
             try:
                 if key == PRODUCE:
                     produce(
@@ -160,7 +171,7 @@ class BrokerConnection:
         self._halt(rest)
         if not self._going_on:
             self._going_on = True
-            self.listener.broker.sliced_work.enqueue(self._take_turn())
+            self.listener.broker.sliced_work.enqueue(self._take_turn(), self._last_request)
 
     def _take_turn(self) -> Work:
         self._takes_turn = True
@@ -253,6 +264,15 @@ class BrokerConnection:
         has_more = self._buffer is not None and len(self._buffer) > FIRST_BYTES
         return self._frame_since_ms if has_more else inf
 
+    def slow_since_ms(self, now_ms: float) -> float:
+        """Return since when the peer sends one frame, or reads what it had been sent by then."""
+        if self._queued_bytes - self.peer.unsent_bytes >= self._read_goal:
+            self._read_goal = self._queued_bytes
+            self.unread_since_ms = now_ms
+        if self._buffer is None or self._paused:
+            return self.unread_since_ms
+        return min(self.unread_since_ms, self._frame_since_ms)
+
     def filled(self, size: int) -> None:
         self._filled += size
         self.listener.received_bytes += size
@@ -270,6 +290,7 @@ class BrokerConnection:
         assert buffer is not None, "only a frame under way is filled"
         frame = memoryview(buffer)[:size]
         key, version, correlation_id = _HEAD.unpack_from(b"\0\0\0\0" + frame[:8])[1:]
+        self.api_key = key
         broker = self.listener.broker
         if key != PRODUCE and broker.sliced_work.spent and not self._takes_turn:
             self._wait_for_turn(memoryview(b""))
@@ -288,6 +309,15 @@ class BrokerConnection:
         self.listener.frames.give_back(self, buffer)
         if self._halted:
             self._halt(memoryview(b""))
+
+    def describe(self) -> str:
+        """Return the last request, for the log line of a slow call."""
+        host, port = self.peer.address
+        return f"{self._last_request} of the client {self.client_id!r} at {host}:{port}"
+
+    @property
+    def _last_request(self) -> str:
+        return APIS[self.api_key].name if self.api_key in APIS else "a request"
 
     # -- replies out
 
@@ -324,16 +354,12 @@ class BrokerConnection:
                 frames.append(answer)
                 continue
             if frames:
-                data = b"".join(frames)
-                self.listener.sent_bytes += len(data)
-                self.peer.send((data,))
+                self._send_joined(frames)
                 frames = []
-            self.listener.sent_bytes += _frame_bytes(answer)
+            self._count_sent(_frame_bytes(answer))
             self.peer.send(answer)  # type: ignore[arg-type]  # parts, not bytes
         if frames:
-            data = b"".join(frames)
-            self.listener.sent_bytes += len(data)
-            self.peer.send((data,))
+            self._send_joined(frames)
         if self._owed_bytes:
             waiting = (slot[0] for slot in replies)
             self._owed_bytes = sum(_frame_bytes(answer) for answer in waiting if answer is not None)
@@ -345,6 +371,15 @@ class BrokerConnection:
             self._pause()
         elif self._paused:
             self._maybe_resume()
+
+    def _send_joined(self, frames: list[bytes]) -> None:
+        data = b"".join(frames)
+        self._count_sent(len(data))
+        self.peer.send((data,))
+
+    def _count_sent(self, size: int) -> None:
+        self._queued_bytes += size
+        self.listener.sent_bytes += size
 
     def sent(self) -> None:
         if self.long_frame_bytes:

@@ -82,7 +82,8 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
 def _begin(request: ClientRequest, slices: Slices[Any]) -> None:
     """Run a long request in slices; its connection handles no other one meanwhile."""
     request.connection.hold()
-    request.connection.listener.broker.sliced_work.begin(_answer(request, slices))
+    work = request.connection.listener.broker.sliced_work
+    work.begin(_answer(request, slices), APIS[request.api_key].name)
 
 
 def _answer(request: ClientRequest, slices: Slices[Any]) -> Work:

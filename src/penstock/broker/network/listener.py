@@ -17,6 +17,7 @@ log = logging.getLogger("penstock.listener")
 REAP_INTERVAL_MS_MAX = 10_000
 FRAME_MS_MAX = 30_000  # from its first byte to its last, while other frames wait for memory
 UNREAD_MS_MAX = 30_000  # a large answer without a byte read, while other requests wait
+SLOW_PEER_MS_MAX = 600_000  # for one frame, or for reading what was sent
 PLAIN = Tuning()
 
 
@@ -137,6 +138,11 @@ class BrokerListener:
                 connection.active_at_ms = now_ms  # its answer is not the moment to close it
             elif connection.active_at_ms < oldest:
                 log.debug("closing the idle connection from %s:%d", *connection.peer.address)
+                connection.close()
+            slow_since_ms = connection.slow_since_ms(now_ms)
+            if slow_since_ms < now_ms - SLOW_PEER_MS_MAX and not connection.closing:
+                reason = f"one frame or answer took more than {SLOW_PEER_MS_MAX // 60_000} minutes"
+                self.broker.rejections.limit_reached(connection.peer.address, reason)
                 connection.close()
         if self.frames.are_waiting:
             self._close_slow_frames(now_ms - FRAME_MS_MAX)
