@@ -269,9 +269,8 @@ class Log:
     def append_as_follower(self, data: Buffer, now_ms: int) -> int:
         """Store batches that carry offsets and epochs; return the new end offset.
 
-        An incomplete last batch is dropped, because fetch responses may end so. Raises
-        CorruptMessage, with nothing stored, for a bad checksum or offsets that do not rise, and
-        UnrecordedHoles for batches that leave holes: see `record_holes`.
+        An incomplete last batch is dropped, because fetch responses may end so. Stores nothing and
+        raises CorruptMessage for bad batches, UnrecordedHoles for holes (see `record_holes`).
         """
         self._check_writable()
         self._append_stored(data, now_ms)
@@ -624,17 +623,16 @@ class Log:
         points. Appends must wait until `done`. Forbidden while `swapping`.
         """
         self._check_writable()
-        assert not self.swapping, "a log that takes segments over is not truncated"
         truncation.truncate_to(self, offset, now_ms, done)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, done: Done) -> None:
         """Restart the log, empty, at `offset`; the duties are those of truncate_to."""
         self._check_writable()
-        assert not self.swapping, "a log that takes segments over is not truncated"
         truncation.truncate_fully(self, offset, now_ms, done)
 
     def shorten(self, active: ActiveSegment, closed: list[ClosedSegment], end_offset: int) -> None:
         """Set the remaining segments and the end offset, for truncation."""
+        assert not self.swapping, "a log that takes segments over is not truncated"
         self._truncating = True
         kept = {segment.path(LOG) for segment in closed} | {active.file.path}
         self._unsynced = {file: None for file in self._unsynced if file.path in kept}
