@@ -11,6 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 READY_SECONDS_MAX = 120.0
 LIST_AT_ONCE_MAX = 500
+SERVERS_DEFAULT = -1  # replicas
 
 # The servers come and go; librdkafka's notes about that are not news.
 _silent = logging.getLogger("bench.silent")
@@ -32,7 +33,7 @@ def create(
     """
     os.sync()
     client = admin(bootstrap)
-    topic = NewTopic(name, partitions, 1, config=config or {})
+    topic = NewTopic(name, partitions, SERVERS_DEFAULT, config=config or {})
     for future in client.create_topics([topic], operation_timeout=60).values():
         future.result(READY_SECONDS_MAX)
     deadline = time.monotonic() + READY_SECONDS_MAX

@@ -1,15 +1,18 @@
-"""Clusters of both: controllers of one kind, a broker of the other.
+"""Clusters of both: controllers of one kind, a broker of the other, or a broker of each.
 
-Partitions have one replica. The controllers are formatted without share.version and
-streams.version, which Penstock does not serve yet.
+With a broker of each, partitions have a replica on both, and each broker leads in turn. The
+controllers are formatted without share.version and streams.version, which Penstock does not serve
+yet.
 """
 
 import os
+import random
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -24,22 +27,31 @@ from bench.servers import (
     properties,
     scratch,
 )
-from compat.data import Content, expect_content, fill, make_topic
+from compat.data import Content, expect_content, fill, make_topic, produce
 from compat.promises import Promises, expect_promises, make_promises
 from compat.report import Report
 
-CONTROLLER, BROKER = 1, 2
+CONTROLLER, BROKER, SECOND_BROKER = 1, 2, 3
+IN_SYNC_SECONDS_MAX = 60.0
 CLEAN_CODES = (0, 128 + signal.SIGTERM)  # of Penstock, of a JVM
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 60.0
 STEP_SECONDS = 0.05
 FEATURES_OFF = ("--feature", "share.version=0", "--feature", "streams.version=0")
-SINGLE_REPLICAS = {
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "group.initial.rebalance.delay.ms": "0",
-}
+
+
+def _replication(factor: int) -> dict[str, str]:
+    return {
+        "default.replication.factor": str(factor),
+        "offsets.topic.replication.factor": str(factor),
+        "transaction.state.log.replication.factor": str(factor),
+        "transaction.state.log.min.isr": "1",
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.num.partitions": "5",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
 BIN = ROOT / ".venv" / "bin"
 
 
@@ -114,48 +126,46 @@ def wait_for(condition: Callable[[], bool], failure: str, node: MixedNode) -> No
 
 
 @contextmanager
-def _cluster(controllers: str, brokers: str) -> Iterator[tuple[MixedNode, MixedNode]]:
-    """A controller of one kind and a broker of the other, both running."""
-    ports = Ports.free()
+def _cluster(controllers: str, *brokers: str) -> Iterator[tuple[MixedNode, ...]]:
+    """A controller of one kind and brokers, all running; the controller comes first."""
+    ports = [each.client for each in (Ports.free() for _ in (controllers, *brokers))]
     common = {
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports.controller}",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports[0]}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
-        **SINGLE_REPLICAS,
-    }
-    own = {
-        "controller": ("CONTROLLER", ports.controller, CONTROLLER),
-        "broker": ("PLAINTEXT", ports.client, BROKER),
+        **_replication(len(brokers)),
     }
     nodes = []
     with scratch() as place:
-        for role, kind in (("controller", controllers), ("broker", brokers)):
-            listener, port, node_id = own[role]
-            address = f"{listener}://127.0.0.1:{port}"
+        for offset, kind in enumerate((controllers, *brokers)):
+            role = "broker" if offset else "controller"
+            listener = "PLAINTEXT" if offset else "CONTROLLER"
+            address = f"{listener}://127.0.0.1:{ports[offset]}"
             settings = {
                 **common,
                 "process.roles": role,
-                "node.id": str(node_id),
+                "node.id": str(CONTROLLER + offset),
                 "listeners": address,
                 "advertised.listeners": address,
             }
             if role == "controller":
                 del settings["inter.broker.listener.name"]
-            nodes.append(MixedNode(kind, place, settings, port))
-        controller, broker = nodes
+            nodes.append(MixedNode(kind, place, settings, ports[offset]))
+        controller, *others = nodes
         made = subprocess.run(
             [str(BIN / "kafka-storage"), "random-uuid"], capture_output=True, text=True, check=True
         )
         cluster_id = made.stdout.split()[-1]
         try:
             controller.format(cluster_id, "--standalone")
-            broker.format(cluster_id)
-            controller.start()
-            broker.start()
-            yield controller, broker
+            for each in others:
+                each.format(cluster_id)
+            for each in nodes:
+                each.start()
+            yield tuple(nodes)
         finally:
-            for each in (broker, controller):
+            for each in reversed(nodes):
                 each.kill()
 
 
@@ -186,9 +196,73 @@ def _check(report: Report, controllers: str, brokers: str) -> None:
         report.expect(code in CLEAN_CODES, f"{what}: the controller stops", controller.tail())
 
 
+def _out_of_sync(bootstrap: str) -> list[str]:
+    """Return the partitions that lack a leader or a replica in sync."""
+    metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=10)
+    return [
+        f"{topic.topic}-{number} has {partition.isrs} of {partition.replicas}"
+        for topic in metadata.topics.values()
+        for number, partition in topic.partitions.items()
+        if partition.leader < 0 or len(partition.isrs) < len(partition.replicas)
+    ]
+
+
+def _leaders(bootstrap: str, content: Content) -> set[int]:
+    metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=10)
+    return {
+        partition.leader
+        for name in content.partitions
+        for partition in metadata.topics[name].partitions.values()
+    }
+
+
+def _leads_all(bootstrap: str, content: Content, node_id: int) -> bool:
+    return _leaders(bootstrap, content) == {node_id}
+
+
+def _check_replicas(report: Report, controllers: str) -> None:
+    """Partitions are copied both ways, and survive the loss of either broker."""
+    what = f"{controllers} controls, both serve"
+    content, promises = Content(), Promises()
+    with _cluster(controllers, "penstock", "kafka") as (_, *brokers):
+        both = ",".join(f"127.0.0.1:{each.port}" for each in brokers)
+        wait_for(lambda: len(_brokers(both)) == 2, f"{what}: two brokers", brokers[0])
+        fill(both, content, "first", 200)
+        expect_content(report, both, content, f"{what}: topics and records")
+        report.expect(
+            _leaders(both, content) == {BROKER, SECOND_BROKER}, f"{what}: either one leads"
+        )
+        make_promises(both, promises, "first")
+        expect_promises(report, both, promises, f"{what}: groups and transactions")
+        for lost, left in (brokers, reversed(brokers)):
+            alone = f"127.0.0.1:{left.port}"
+            wait_for(lambda: not _out_of_sync(both), f"{what}: all replicas in sync", left)
+            report.expect(True, f"{what}: all replicas are in sync")
+            lost.kill()
+            node_id = BROKER + brokers.index(left)
+            wait_for(
+                partial(_leads_all, alone, content, node_id),
+                f"{what}: {left.kind} leads everything",
+                left,
+            )
+            without = f"{what}: without the broker of {lost.kind}"
+            expect_content(report, alone, content, without)
+            expect_promises(report, alone, promises, without)
+            name = next(each for each in content.partitions if each.endswith("-zstd"))
+            produce(alone, content, name, 100, codec="zstd", chance=random.Random(lost.kind))
+            lost.start()
+        wait_for(lambda: not _out_of_sync(both), f"{what}: all replicas in sync again", brokers[0])
+        expect_content(report, both, content, f"{what}: at the end")
+
+
 def check_mixed(report: Report) -> None:
     for controllers, brokers in (("kafka", "penstock"), ("penstock", "kafka")):
         try:
             _check(report, controllers, brokers)
         except ServerFailed as failure:
             report.expect(False, f"{controllers} controls, {brokers} serves", str(failure))
+    for controllers in ("kafka", "penstock"):
+        try:
+            _check_replicas(report, controllers)
+        except ServerFailed as failure:
+            report.expect(False, f"{controllers} controls, both serve", str(failure))
