@@ -8,7 +8,7 @@ from simulated_node import FETCH, PRODUCE, Bench, fetch, produce, replies
 
 from own_thread import patch_own_thread
 from penstock.controller.image import RECOVERED, RECOVERING
-from penstock.errors import FencedLeaderEpoch
+from penstock.errors import FencedLeaderEpoch, NotLeaderOrFollower
 from penstock.replication.leader import PartitionLeader
 from penstock.testing.sim.world import WorldDisk
 
@@ -98,6 +98,32 @@ def test_a_fetch_of_what_another_node_leads_hears_of_that() -> None:
     (told,) = answer.responses[0].partitions
     wanted = bench.broker.image.leader_of("t", 0)
     assert (told.current_leader.leader_id, told.current_leader.leader_epoch) == wanted
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_remembered_producer_hears_of_the_next_leader(partitions: int) -> None:
+    bench = Bench()
+    bench.create_topic("t", partitions)
+    connection, peer = bench.connect()
+    message = produce("t", b"x")
+    for each in range(1, partitions):
+        message.topic_data[0].partition_data += (
+            produce("t", b"x", each).topic_data[0].partition_data
+        )
+    for _ in range(2):
+        bench.receive(connection, bench.frame(PRODUCE, message))
+    assert bench.broker.produce_cache.misses == 1
+    bench.broker.find("t", 0).leading = False
+    bench.receive(connection, bench.frame(PRODUCE, message))
+    answer = replies(peer, [PRODUCE] * 3)[-1]
+    first, *others = answer.responses[0].partition_responses
+    assert (first.error_code, [each.error_code for each in others]) == (
+        NotLeaderOrFollower.code,
+        [0] * (partitions - 1),
+    )
+    wanted = bench.broker.image.leader_of("t", 0)
+    assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == wanted
+    assert [each.node_id for each in answer.node_endpoints] == [bench.broker.node_id]
 
 
 @pytest.mark.parametrize("number", [0, 1])

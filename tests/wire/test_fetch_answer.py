@@ -15,6 +15,7 @@ from penstock.wire.messages.k01_fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from penstock.wire.structures import NodeEndpoint
 from penstock.world import FileRange, Part
 
 VERSIONS = range(4, 19)
@@ -74,5 +75,17 @@ def test_both_ways_write_the_same_bytes(version: int, seed: int) -> None:
         )
     error_code = dice.choice((0, 70))
     response.error_code = error_code
-    parts = fetch_answer(version, 42, error_code, response.session_id, topics)
+    if version >= 16:
+        response.node_endpoints = [
+            NodeEndpoint(
+                node_id=number,
+                host="h" * dice.choice((0, 9, 200)),
+                port=dice.randrange(2**16),
+                rack=dice.choice((None, "", "rack")),
+            )
+            for number in range(dice.randrange(3))
+        ]
+    parts = fetch_answer(
+        version, 42, error_code, response.session_id, topics, response.node_endpoints
+    )
     assert joined(parts) == response_frame(1, version, 42, response)

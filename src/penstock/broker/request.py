@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.request_metrics import RequestMetrics, errors_in
 from penstock.broker.sliced_work import SlicedWork, Work
+from penstock.controller.image import Image
 from penstock.wire.apis import APIS
 from penstock.wire.codec import Slices
 from penstock.wire.frame import response_frame_in_slices
@@ -28,6 +29,7 @@ Slot = list[Answer | None]
 class RequestHost(Protocol):
     """The broker, as far as every request needs it."""
 
+    image: Image
     request_metrics: RequestMetrics
     sliced_work: SlicedWork
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from penstock.wire.codec import run_through
 from penstock.wire.primitives import write_uvarint
+from penstock.wire.structures import NodeEndpoint
 from penstock.world import Buffer, FileRange, Part
 
-FLEXIBLE, TOPIC_IDS = 12, 13
+FLEXIBLE, TOPIC_IDS, ENDPOINTS = 12, 13, 16
 NO_TAGS = b"\0"
 PARTITIONS_PER_SLICE = 500
 _HEAD = Struct(">ii")
@@ -64,10 +65,12 @@ def fetch_answer(
     error_code: int,
     session_id: int,
     topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]],
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Part]:
-    """Return the whole frame, size included. A topic is its name, or from v13 its id."""
+    """Return the whole frame, size included. A topic is its name, or from v13 its id. `endpoints`
+    are those of the leaders in tags of partitions; they travel from v16 on."""
     return run_through(
-        fetch_answer_in_slices(version, correlation_id, error_code, session_id, topics)
+        fetch_answer_in_slices(version, correlation_id, error_code, session_id, topics, endpoints)
     )
 
 
@@ -77,6 +80,7 @@ def fetch_answer_in_slices(
     error_code: int,
     session_id: int,
     topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]],
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> Generator[None, None, list[Part]]:
     """Return the same frame, with pauses between partitions."""
     left = PARTITIONS_PER_SLICE
@@ -102,7 +106,9 @@ def fetch_answer_in_slices(
                 yield
         if flexible:
             out += NO_TAGS
-    if flexible:
+    if endpoints and version >= ENDPOINTS:
+        _endpoints(out, endpoints)
+    elif flexible:
         out += NO_TAGS
     if out:  # before v12 nothing follows the records
         parts.append(out)
@@ -111,6 +117,25 @@ def fetch_answer_in_slices(
     assert isinstance(first, bytearray), "an answer begins with its head"
     _INT32.pack_into(first, 0, size - 4)
     return parts
+
+
+def _endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:
+    """Write the tags of the answer: the array of endpoints alone, under tag 0."""
+    value = bytearray()
+    _count(value, len(endpoints), flexible=True)
+    for each in endpoints:
+        host = each.host.encode()
+        value += _INT32.pack(each.node_id)
+        write_uvarint(value, len(host) + 1)
+        value += host
+        value += _INT32.pack(each.port)
+        rack = None if each.rack is None else each.rack.encode()
+        write_uvarint(value, 0 if rack is None else len(rack) + 1)
+        value += rack or b""
+        value += NO_TAGS
+    out += b"\1\0"
+    write_uvarint(out, len(value))
+    out += value
 
 
 def _count(out: bytearray, count: int, flexible: bool) -> None:

@@ -1,4 +1,7 @@
-"""Produce, v3-v13.  v12: partitions join the transaction by themselves (KIP-890).  v13: topic ids.
+"""Produce, v3-v13.
+
+v10: NOT_LEADER_OR_FOLLOWER names the leader (KIP-951).  v12: partitions join the transaction by
+themselves (KIP-890).  v13: topic ids.
 
 Two paths lead to the same answer. The fast path takes requests whose prefix is cached
 (produce_cache.py). All others (several topics, old versions, topics that validate records) take the
@@ -11,7 +14,11 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.message_release import free_in_slices
-from penstock.broker.produce.produce_cache import MultiPartitionAnswer, ProduceRoute
+from penstock.broker.produce.produce_cache import (
+    MultiPartitionAnswer,
+    ProduceRoute,
+    name_leader,
+)
 from penstock.broker.produce.record_validation import (
     ArrivedBatch,
     RecordValidation,
@@ -196,6 +203,9 @@ class GeneralProduce:
                 if not seen % PARTITIONS_PER_SLICE:
                     yield None
                 if entry.error_code:
+                    name_leader(
+                        self._response, topic.name or topic.topic_id, entry, self.connection
+                    )
                     named = broker.replicas.by_name.get(topic.name)
                     partitions = named or broker.replicas.by_id.get(topic.topic_id, {})
                     broker.request_metrics.produce_failed(

@@ -3,7 +3,8 @@
 Below the minimum of bytes the request is parked until partitions it watches move or its time is
 up. Offsets between the high watermark and the log end wait like a long poll; only outside the log
 are they out of range. A follower gets records up to the end of the log (fetch/replica_fetch.py).
-v13: topic ids. On a controller listener: the metadata log, for controllers and brokers.
+v13: topic ids.  v16: errors name the leader with its endpoint (KIP-951).  On a controller listener:
+the metadata log, for controllers and brokers.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from penstock.broker.fetch.sessions import (
     WatchedPartition,
     parts_of,
 )
+from penstock.broker.metadata.current_leader import find_leader
 from penstock.broker.request import ClientRequest, failed
 from penstock.broker.sliced_work import Slices
 from penstock.errors import (
@@ -41,6 +43,7 @@ from penstock.wire.fetch_answer import (
     fetch_answer_in_slices,
 )
 from penstock.wire.messages.k01_fetch import FetchRequest
+from penstock.wire.structures import NodeEndpoint
 from penstock.world import Cold, DiskFailed, FileRange, Part, Timer
 
 if TYPE_CHECKING:
@@ -106,6 +109,7 @@ class PendingFetch:
         "_changed_meanwhile",
         "_failed",
         "_incremental",
+        "_leaders",
         "_looking",
         "_message",
         "_over",
@@ -134,6 +138,7 @@ class PendingFetch:
         self._replica = replica_of(message, request.api_version)
         self._arriving = self._replica is not None  # its progress is noted at the first look
         self._answers: dict[WatchedPartition, PartitionAnswer] = {}
+        self._leaders: dict[int, NodeEndpoint] = {}  # of partitions that moved
         self._bytes = 0
         self._read_bytes = 0
         self._failed = False
@@ -376,8 +381,12 @@ class PendingFetch:
         tags = NO_TAGS
         moved = isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch)
         if moved and self._request.api_version >= TAGS_FROM:
-            leader = self._broker.image.leader_of(watched.topic, watched.index)
-            tags = NO_TAGS if leader is None else Tagged(current_leader=leader).encode()
+            listener = self._request.connection.listener.name
+            leader = find_leader(self._broker.image, listener, watched.topic, watched.index)
+            if leader is not None:
+                tags = Tagged(current_leader=leader[:2]).encode()
+                if leader.endpoint is not None:
+                    self._leaders[leader.leader_id] = leader.endpoint
         return PartitionAnswer(watched.wanted.partition, error.code, -1, -1, -1, None, b"", tags)
 
     # -- ending
@@ -403,7 +412,14 @@ class PendingFetch:
         self._report(reported, topics)
         request, session_id = self._request, self._set.session_id
         request.reply_frame(
-            fetch_answer(request.api_version, request.correlation_id, 0, session_id, topics)
+            fetch_answer(
+                request.api_version,
+                request.correlation_id,
+                0,
+                session_id,
+                topics,
+                list(self._leaders.values()),
+            )
         )
 
     def _answer_in_slices(self, reported: list[WatchedPartition], topics: Topics) -> Slices[None]:
@@ -413,7 +429,12 @@ class PendingFetch:
                 self._report(some, topics)
                 yield None
             parts = yield from fetch_answer_in_slices(
-                request.api_version, request.correlation_id, 0, self._set.session_id, topics
+                request.api_version,
+                request.correlation_id,
+                0,
+                self._set.session_id,
+                topics,
+                list(self._leaders.values()),
             )
             request.reply_frame(parts)
             yield from _free_in_slices(reported, *(answers for _, answers in topics))

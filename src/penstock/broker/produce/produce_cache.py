@@ -11,11 +11,13 @@ from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from penstock.broker.metadata.current_leader import find_leader
 from penstock.broker.request import ClientConnection
-from penstock.errors import KafkaError
+from penstock.errors import KafkaError, NotLeaderOrFollower
 from penstock.wire.codec import write
 from penstock.wire.frame import response_frame
 from penstock.wire.messages.k00_produce import (
+    LeaderIdAndEpoch,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -84,7 +86,9 @@ class ProduceAnswer:
         if slot is None:
             connection.close()  # acks=0 gets no answer: closing is the only signal
             return
-        response = failures(self.partition, [failure(self.partition, error)])
+        entry = failure(self.partition, error)
+        response = failures(self.partition, [entry])
+        name_leader(response, self.partition.topic_id, entry, connection)
         connection.fill(slot, response_frame(0, self._version, correlation_id, response))
 
     def waits(self, ticket: "Ticket") -> None:
@@ -197,7 +201,10 @@ class MultiPartitionAnswer:
                     log_start_offset=log_start_offset,
                 )
             )
-        response = failures(self._shape.partitions[0], entries)
+        first = self._shape.partitions[0]
+        response = failures(first, entries)
+        for entry in entries:
+            name_leader(response, first.topic_id, entry, self._connection)
         return response_frame(0, self._route.version, correlation_id, response)
 
 
@@ -345,6 +352,28 @@ def failures(partition: "Partition", entries: list[PartitionProduceResponse]) ->
         name=partition.topic, topic_id=partition.topic_id, partition_responses=entries
     )
     return ProduceResponse(responses=[topic])
+
+
+def name_leader(
+    response: ProduceResponse,
+    topic: str | bytes,
+    entry: PartitionProduceResponse,
+    connection: ClientConnection,
+) -> None:
+    """Name the leader in the entry of a partition that this node does not lead. `topic` is a name
+    or an id."""
+    if entry.error_code != NotLeaderOrFollower.code:
+        return
+    listener = connection.listener
+    leader = find_leader(listener.broker.image, listener.name, topic, entry.index)
+    if leader is None:
+        return
+    entry.current_leader = LeaderIdAndEpoch(
+        leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
+    )
+    known = [each.node_id for each in response.node_endpoints]
+    if leader.endpoint is not None and leader.leader_id not in known:
+        response.node_endpoints.append(leader.endpoint)
 
 
 def _packer(partitions: Sequence["Partition"], version: int) -> tuple[list[bytes], Struct]:
