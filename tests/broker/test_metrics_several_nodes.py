@@ -63,6 +63,63 @@ def test_a_killed_broker_is_fenced_and_its_partitions_are_offline() -> None:
         assert page(f"{CONTROLLER}offlinepartitionscount") == 2
 
 
+REPLICAS = "kafka_server_replicamanager_"
+ELECTIONS = "kafka_controller_controllerstats_"
+
+
+def summed(cluster: Cluster, name: str) -> float:
+    """Return the sum of a metric over the running nodes 1 and 2."""
+    return sum(page_of(cluster, node)(name) for node in (1, 2))
+
+
+def test_partitions_that_miss_a_replica_are_counted_by_their_leaders(cluster: Cluster) -> None:
+    cluster.create_topic("two-needed", 6)
+    cluster.create_topic("three-needed", 3, {"min.insync.replicas": 3})
+    assert summed(cluster, f"{REPLICAS}underreplicatedpartitions") == 0
+    cluster.kill(3)
+    cluster.wait_until(lambda: summed(cluster, f"{REPLICAS}underreplicatedpartitions") == 9)
+    assert summed(cluster, f"{REPLICAS}leadercount") == 9
+    assert summed(cluster, f"{REPLICAS}partitioncount") == 18
+    assert summed(cluster, f"{REPLICAS}atminisrpartitioncount") == 6
+    assert summed(cluster, f"{REPLICAS}underminisrpartitioncount") == 3
+    assert page_of(cluster, 1)(f"{CONTROLLER}offlinepartitionscount") == 0
+
+
+def test_replicas_that_join_again_are_counted(cluster: Cluster) -> None:
+    cluster.create_topic("t", 6)
+    cluster.kill(3)
+    cluster.wait_until(lambda: summed(cluster, f"{REPLICAS}underreplicatedpartitions") == 6)
+    cluster.restart(3)
+    cluster.wait_until_in_sync()
+    assert summed(cluster, f"{REPLICAS}isrexpands_total") == 6
+    assert summed(cluster, f"{REPLICAS}failedisrupdates_total") == 0
+
+
+def test_each_node_counts_the_elections(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 6)
+    cluster.kill(3)
+    cluster.wait_until(lambda: all(cluster.leader_of(topic, each) != 3 for each in range(6)))
+    elections = f"{ELECTIONS}leaderelectionrateandtimems_total"
+    cluster.wait_until(lambda: summed(cluster, elections) == 4)
+    assert page_of(cluster, 1)(elections) == 2
+    assert summed(cluster, f"{ELECTIONS}uncleanleaderelections_total") == 0
+
+
+def test_the_largest_lag_of_a_node_is_that_of_its_replicas(cluster: Cluster) -> None:
+    topic = cluster.create_topic("t", 3)
+    cluster.wait_until(lambda: all(topic in cluster.broker_of(n).replicas.by_name for n in (1, 2)))
+    lag = "kafka_server_replicafetchermanager_maxlag"
+    assert page_of(cluster, 1)(lag, clientid="Replica") == 0
+
+    def fall_behind() -> None:
+        followers = cluster.broker_of(1).followers
+        for records, replica in enumerate(followers._replicas.values(), 4):
+            replica.machine.leader_watermark = records
+
+    cluster.call(fall_behind, 1)
+    assert page_of(cluster, 1)(lag, clientid="Replica") == 5
+
+
 def ready(cluster: Cluster, node: int) -> dict[str, object]:
     url = cluster.metrics_url_of(node).replace("/metrics", "/health/ready")
     with urlopen(url, timeout=ANSWER_SECONDS_MAX) as answer:

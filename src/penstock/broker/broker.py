@@ -12,6 +12,7 @@ from penstock.broker.handlers.k00_produce import PRODUCE_TIMED_OUT
 from penstock.broker.links.broker_links import BrokerLinks
 from penstock.broker.metadata.auto_topics import AutoTopics
 from penstock.broker.metadata.cluster_metadata import Metadata
+from penstock.broker.metadata.leader_elections import LeaderElections
 from penstock.broker.metadata.metadata_cache import MetadataCache
 from penstock.broker.moves.moves import ReplicaMoves
 from penstock.broker.network.backpressure import Backpressure
@@ -69,6 +70,7 @@ class Broker:
         self.incarnation_id: bytes | None = None  # of this process, once it registers
         self.metadata = metadata
         self.image = metadata.image
+        self.elections = LeaderElections()
         world.workers.use(self.settings.background_threads)
         self.sliced_work = SlicedWork(world.clock, world.timers)
         self.frames = FramePool(self.settings.request_bytes_max)
@@ -280,6 +282,7 @@ class Broker:
 
     def follow(self, image: Image, delta: Delta) -> None:
         """Take over a new image of the metadata."""
+        self.elections.follow(self.image, image, delta, is_active=self.metadata.is_active)
         self.image = image
         self.clear_caches()
         own = ConfigResourceId(BROKER, str(self.node_id))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from penstock.broker.metadata.leader_elections import LeaderElections
 from penstock.broker.metrics.row import Row, labelled, row
 from penstock.broker.metrics.snapshot import MetricsSnapshot
 from penstock.observe.metric import Number, Sample
@@ -21,6 +22,11 @@ CONSUMER_STATES = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 
 def _controller(name: str, about: str, value: Callable[[MetricsSnapshot], Number]) -> Row:
     return row(f"kafka_controller_kafkacontroller_{name}", about, value)
+
+
+def _elections(name: str, about: str, value: Callable[[LeaderElections], int]) -> Row:
+    full = f"kafka_controller_controllerstats_{name}_total"
+    return row(full, about, lambda seen: value(seen.broker.elections))
 
 
 def _raft(name: str, about: str, value: Callable[[MetricsSnapshot], Number]) -> Row:
@@ -78,6 +84,22 @@ ROWS: tuple[Row, ...] = (
         "preferredreplicaimbalancecount",
         "Partitions whose leader is not the first of their replicas.",
         lambda seen: seen.not_preferred,
+    ),
+    _elections(
+        "leaderelectionrateandtimems",
+        "Elections of partition leaders since the start of this node; every node counts the same.",
+        lambda elections: elections.all,
+    ),
+    _elections(
+        "electionfromeligibleleaderreplicas",
+        "Of them, elections of a replica that was not in sync and is known to have all committed "
+        "records.",
+        lambda elections: elections.from_eligible,
+    ),
+    _elections(
+        "uncleanleaderelections",
+        "Of them, elections of a replica that may lack acknowledged records. Should be 0.",
+        lambda elections: elections.unclean,
     ),
     _controller(
         "lastcommittedrecordoffset",

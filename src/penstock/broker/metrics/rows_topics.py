@@ -7,6 +7,8 @@ from penstock.broker.metrics.snapshot import MetricsSnapshot, TopicSnapshot
 from penstock.broker.partitions.partition import Partition, PartitionTotals
 from penstock.observe.metric import Sample
 
+REPLICA_CLIENT = "Replica"  # Kafka's client id of all fetches of followers
+
 
 def _per_topic(value: Callable[[PartitionTotals], int]) -> RowReader:
     """Return a series for all topics without a label, as in Kafka, and one for each topic."""
@@ -177,6 +179,35 @@ ROWS: tuple[Row, ...] = (
         "kafka_server_replicamanager_atminisrpartitioncount",
         "Partitions led here with as many in-sync replicas as min.insync.replicas asks for.",
         lambda seen: seen.at_min_insync,
+    ),
+    row(
+        "kafka_server_replicamanager_isrshrinks_total",
+        "In-sync sets of leaders here that lost a replica because the replica lagged.",
+        lambda seen: seen.broker.isr_changes.shrinks,
+    ),
+    row(
+        "kafka_server_replicamanager_isrexpands_total",
+        "In-sync sets of leaders here that a replica has joined.",
+        lambda seen: seen.broker.isr_changes.expansions,
+    ),
+    row(
+        "kafka_server_replicamanager_failedisrupdates_total",
+        "Changes of in-sync sets that the controller has rejected.",
+        lambda seen: seen.broker.isr_changes.failures,
+    ),
+    labelled(
+        "kafka_server_replicafetchermanager_maxlag",
+        "Committed records that a replica here lacks, at its leader's last answer: the largest "
+        "number of all replicas.",
+        lambda seen: [((REPLICA_CLIENT,), seen.lag_max)],
+        "clientid",
+    ),
+    labelled(
+        "kafka_server_replicafetchermanager_failedpartitionscount",
+        "Replicas here that fetch no more until another leader is elected; the log says why. "
+        "Should be 0.",
+        lambda seen: [((REPLICA_CLIENT,), seen.failed_followers)],
+        "clientid",
     ),
     row(
         "kafka_server_replicamanager_produceridcount",

@@ -111,6 +111,7 @@ class MetricsSnapshot:
         self.partitions_left_out = 0
         self.partitions = self.leaders = self.offline = 0
         self.under_replicated = self.under_min_insync = self.at_min_insync = 0
+        self.lag_max = self.failed_followers = 0
         self.producer_ids = self.waiting_produces = 0
         self.cluster_partitions = self.without_leader = self.not_preferred = 0
         self.groups: dict[tuple[str, str], int] = {}  # (kind, state) -> how many
@@ -171,6 +172,9 @@ class MetricsSnapshot:
             self.under_replicated += in_sync < partition.replicas
             self.under_min_insync += in_sync < leader.min_insync
             self.at_min_insync += in_sync == leader.min_insync
+        elif partition.following is not None:
+            self.lag_max = max(self.lag_max, partition.following.lag)
+            self.failed_followers += partition.following.has_failed
 
     def _look_at_cluster(self) -> Iterator[None]:
         for number, (topic, partition) in enumerate(self.broker.image.partitions()):

@@ -80,6 +80,16 @@ class StartWaiter(Protocol):
 class SyncedReplica(Protocol):
     """The following of a leader on another node."""
 
+    @property
+    def lag(self) -> int:
+        """Return the committed records of the leader that are missing here."""
+        ...
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether nothing is fetched before another leader is elected."""
+        ...
+
     def synced(self) -> None:
         """Note a sync round over the log."""
         ...

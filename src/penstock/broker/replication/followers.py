@@ -18,7 +18,7 @@ from penstock.controller.image import NO_LEADER, PartitionImage
 from penstock.errors import CorruptMessage, KafkaError, from_code
 from penstock.log.holes import Hole, UnrecordedHoles, record_holes
 from penstock.replication.fetcher import FetcherSettings, ReplicaFetcher
-from penstock.replication.follower import PartitionFollower
+from penstock.replication.follower import FollowerState, PartitionFollower
 from penstock.replication.follower_steps import (
     Append,
     AskEnd,
@@ -57,6 +57,14 @@ class FollowedReplica:
         self.fetcher: LeaderFetches | None = None
         self.syncing_to = -1  # records below it are appended, and not synced so far
         self.truncation = False
+
+    @property
+    def lag(self) -> int:
+        return self.machine.lag
+
+    @property
+    def has_failed(self) -> bool:
+        return self.machine.state is FollowerState.FAILED
 
     def synced(self) -> None:
         """Go on when the appended records are synced."""
@@ -164,7 +172,6 @@ class Followers:
         self.world = broker.world
         self._fetches: dict[int, LeaderFetches] = {}
         self._replicas: dict[Partition, FollowedReplica] = {}
-        self.failures = 0  # of followers that need another leader epoch
 
     @property
     def broker_epoch(self) -> int:
@@ -172,11 +179,6 @@ class Followers:
 
     def now_ms(self) -> float:
         return self.world.clock.mono_ms()
-
-    @property
-    def lag_max(self) -> int:
-        """Return the largest number of committed records that a follower lacks."""
-        return max((each.machine.lag for each in self._replicas.values()), default=0)
 
     # -- roles
 
@@ -295,7 +297,6 @@ class Followers:
             case WaitUntil():
                 log.debug("%s waits before its next fetch: %s", replica.partition, step.reason)
             case FailReplica():
-                self.failures += 1
                 log.error("%s follows no more in this epoch: %s", replica.partition, step.reason)
             case NewLeaderNeeded():
                 log.debug("%s waits for its next leader", replica.partition)

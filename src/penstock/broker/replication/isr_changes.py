@@ -31,6 +31,7 @@ class IsrChanges:
         self._broker = broker
         self._waiting: dict[Partition, IsrProposal] = {}
         self._in_flight: dict[Partition, IsrProposal] = {}
+        self._sizes: dict[Partition, int] = {}  # of the sets before the changes in flight
         self._timer: Timer | None = None
         self._attempts = 0  # an answer to an earlier one is no news
         self.expansions = 0
@@ -74,6 +75,7 @@ class IsrChanges:
         if not present or self._broker.stopping:
             return
         self._in_flight = present
+        self._sizes = {partition: len(partition.leader.isr) for partition in present}
         self._attempts += 1
         self._broker.metadata.ask_once(
             self._request(present),
@@ -137,6 +139,9 @@ class IsrChanges:
         }
         for partition, proposal in changes.items():
             answer = answers.get((partition.topic_id, partition.index))
+            if answer is not None and not answer.error_code:
+                # The image may have ended the change already, before its answer came.
+                self._count(len(answer.isr) - self._sizes[partition])
             if self._is_present(partition, proposal):
                 self._judged(partition, proposal, answer)
         self._broker.clear_caches()  # they know whether acks=all has enough replicas
@@ -153,7 +158,6 @@ class IsrChanges:
         leader = partition.leader
         error: KafkaError | None = None
         if answer is not None and not answer.error_code:
-            self._count(len(answer.isr) - len(leader.isr))
             isr = tuple(answer.isr)
             if leader.accepted(proposal, answer.leader_epoch, answer.partition_epoch, isr):
                 partition.watermark_moved()
