@@ -72,7 +72,68 @@ def test_partitions_of_a_fenced_broker_have_no_leader(without_three: Cluster) ->
     shown = as_json(without_three, "cluster", "describe")
     assert len(shown["without_leader"]) == 2
     frame = as_json(without_three, "top", "--once", "-i", "0.1")
-    assert frame["topics"][0]["unhealthy"] == 2
+    assert (frame["topics"][0]["unhealthy"], frame["without_leader"]) == (2, 2)
+    text = run("--bootstrap", without_three.bootstrap, "top", "--once", "-i", "0.1").out
+    assert "records/s, 2 partitions without a leader\n" in text
+
+
+def health(cluster: Cluster) -> tuple[int, Any]:
+    ran = run("--bootstrap", cluster.bootstrap, "--format", "json", "cluster", "health")
+    return ran.code, json.loads(ran.out)
+
+
+def test_a_whole_cluster_is_healthy(cluster: Cluster) -> None:
+    cluster.wait_until_in_sync()
+    code, shown = health(cluster)
+    assert (code, shown.pop("whole"), shown.pop("controller")) == (0, True, cluster.controller())
+    assert not any(shown.values())
+    text = run("--bootstrap", cluster.bootstrap, "cluster", "health").out
+    assert "is whole: 3 brokers, 6 partitions, all replicas in sync" in text
+
+
+def test_partitions_without_a_leader_are_not_healthy(without_three: Cluster) -> None:
+    code, shown = health(without_three)
+    assert (code, shown["whole"], shown["fenced_brokers"]) == (1, False, [THREE])
+    assert len(shown["without_leader"]) == 2
+    ran = run("--bootstrap", without_three.bootstrap, "cluster", "health")
+    assert "is not whole\n  fenced brokers: 3\n  without a leader: orders-" in ran.out
+
+
+@pytest.fixture(scope="module")
+def lagging() -> Iterator[Cluster]:
+    """A cluster whose partitions have lost one of three replicas."""
+    with Cluster(brokers=3) as running:
+        running.create_topic("two-needed")
+        running.create_topic("three-needed", config={"min.insync.replicas": 3})
+        running.wait_until(lambda: running.leader_of("three-needed") is not None)
+        running.kill(THREE)
+        image = running.broker_of(ONE).metadata
+        running.wait_until(lambda: image.image.brokers[THREE].fenced)
+        yield running
+
+
+def test_partitions_that_miss_replicas_are_not_healthy(lagging: Cluster) -> None:
+    code, shown = health(lagging)
+    assert (code, shown["without_leader"]) == (1, [])
+    assert shown["under_min_isr"] == ["three-needed-0"]
+    assert shown["at_min_isr"] == ["two-needed-0"]
+    assert sorted(shown["under_replicated"]) == ["three-needed-0", "two-needed-0"]
+
+
+def test_a_topic_is_shown_with_its_eligible_leaders(lagging: Cluster) -> None:
+    (topic,) = as_json(lagging, "topic", "describe", "three-needed")
+    (partition,) = topic["partitions"]
+    assert (sorted(partition["in_sync"]), partition["eligible_leaders"]) == ([1, 2], [3])
+    text = run("--bootstrap", lagging.bootstrap, "topic", "describe", "three-needed").out
+    assert "ELIGIBLE LEADERS" in text
+
+
+def test_top_counts_lagging_partitions_at_their_leaders(lagging: Cluster) -> None:
+    frame = as_json(lagging, "top", "--once", "-i", "0.1")
+    rows = frame["brokers"]
+    assert sum(row["under_replicated"] for row in rows) == 2
+    assert sum(row["under_min_isr"] for row in rows) == 1
+    assert frame["without_leader"] == 0
 
 
 @pytest.mark.parametrize("command", [("topic", "list"), ("topic", "create", "more")])
@@ -104,6 +165,8 @@ def test_without_a_majority_no_controller_is_claimed() -> None:
         ran = run("--bootstrap", last, "cluster", "describe")
         assert ran.code == 0
         assert "no active controller is known" in ran.out
+        ran = run("--bootstrap", last, "cluster", "health")
+        assert (ran.code, "no active controller" in ran.out) == (1, True)
         described = run("--bootstrap", last, "quorum", "describe")
         assert described.code == 3
         assert "has no active controller: most of its controllers must run" in described.err

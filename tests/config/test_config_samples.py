@@ -78,6 +78,14 @@ def test_the_broker_finds_the_controller() -> None:
     assert broker.node_id != controller.node_id
 
 
-def test_internal_topics_have_one_replica() -> None:
-    for name in ("server", "broker", *THREE):
+def test_internal_topics_of_one_broker_have_one_replica() -> None:
+    for name in ("server", "broker"):
         assert [loaded(name).integer(key) for key in TOPICS] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", THREE)
+def test_topics_of_the_three_have_three_replicas_and_need_two(name: str) -> None:
+    config = loaded(name)
+    assert [config.integer(key) for key in TOPICS] == [3, 3, 2]
+    assert config.integer("default.replication.factor") == 3
+    assert config.integer("min.insync.replicas") == 2

@@ -1,4 +1,4 @@
-"""`penstock cluster describe|features|elect-leaders`"""
+"""`penstock cluster describe|health|features|elect-leaders`"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,9 +8,14 @@ from penstock.cli.arguments.partitions import TopicsOption, chosen_partitions, p
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import access_of, connect
 from penstock.cli.connection.known_cluster import NO_CONTROLLER, describe_nodes
+from penstock.cli.connection.partition_health import (
+    PartitionHealth,
+    ask_health,
+    partition_health,
+)
 from penstock.cli.terminal.output import (
+    ExitCode,
     Format,
-    Json,
     Row,
     counted,
     format_of,
@@ -24,10 +29,17 @@ from penstock.errors import ElectionNotNeeded, KafkaError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.client.values import Broker, PartitionDescription, TopicDescription
+    from penstock.client.values import Broker, PartitionDescription
 
 app = typer.Typer(help="The cluster as a whole.", no_args_is_help=True)
 
+LISTED_MAX = 20
+HEALTH_LISTS = {
+    "without_leader": "without a leader",
+    "under_min_isr": "under min.insync.replicas, where acks=all is rejected",
+    "at_min_isr": "at min.insync.replicas, where one more loss stops acks=all",
+    "under_replicated": "with replicas out of sync",
+}
 BROKER_COLUMNS = ("broker", "host", "port", "rack", "fenced", "controller", "leads", "replicas")
 
 
@@ -39,7 +51,7 @@ def describe(context: typer.Context) -> None:
         cluster = describe_nodes(admin)
         topics = admin.list_topics()
     partitions = [each for topic in topics for each in topic.partitions]
-    health = health_of(topics)
+    health = health_row(partition_health(topics, {}), ("without_leader", "under_replicated"))
     brokers = [broker_row(each, cluster.controller_id, partitions) for each in cluster.brokers]
     form = format_of(context)
     if form is not Format.TABLE:
@@ -73,17 +85,10 @@ def _known(controller_id: int) -> int | None:
     return None if controller_id == NO_CONTROLLER else controller_id
 
 
-def health_of(topics: "Sequence[TopicDescription]") -> Row:
-    """Return partitions without a leader, and partitions with replicas out of sync."""
-    leaderless: list[Json] = []
-    lagging: list[Json] = []
-    for topic in topics:
-        for each in topic.partitions:
-            if each.leader < 0:
-                leaderless.append(f"{topic.name}-{each.partition}")
-            elif len(each.in_sync) < len(each.replicas):
-                lagging.append(f"{topic.name}-{each.partition}")
-    return {"without_leader": leaderless, "under_replicated": lagging}
+def health_row(health: PartitionHealth, lists: "Sequence[str]" = PartitionHealth._fields) -> Row:
+    """Return the names of partitions in each list."""
+    found = health._asdict()
+    return {name: [str(each) for each in found[name]] for name in lists}
 
 
 def broker_row(
@@ -99,6 +104,46 @@ def broker_row(
         "leads": sum(each.leader == broker.node_id for each in partitions),
         "replicas": sum(broker.node_id in each.replicas for each in partitions),
     }
+
+
+@app.command()
+@on_cluster
+def health(context: typer.Context) -> None:
+    """Exit with 0 if the cluster is whole: an active controller, no fenced broker, every partition
+    with a leader and all replicas in sync. Otherwise print the exceptions, and exit with 1."""
+    with connect(access_of(context)) as admin:
+        cluster = describe_nodes(admin)
+        topics = admin.list_topics()
+        partitions = ask_health(admin, topics)
+    fenced = [broker.node_id for broker in cluster.brokers if broker.fenced]
+    has_controller = _known(cluster.controller_id) is not None
+    is_whole = has_controller and not fenced and not any(partitions)
+    form = format_of(context)
+    if form is not Format.TABLE:
+        shown: Row = {"whole": is_whole, "controller": _known(cluster.controller_id)}
+        print_value(form, {**shown, "fenced_brokers": [*fenced], **health_row(partitions)})
+    elif is_whole:
+        count = sum(len(topic.partitions) for topic in topics)
+        print(
+            f"cluster {cluster.cluster_id} is whole: {counted(len(cluster.brokers), 'broker')}, "
+            f"{counted(count, 'partition')}, all replicas in sync"
+        )
+    else:
+        print(f"cluster {cluster.cluster_id} is not whole")
+        if not has_controller:
+            print("  no active controller: most of the controllers must run")
+        if fenced:
+            print(f"  fenced brokers: {_listed(fenced)}")
+        for name, about in HEALTH_LISTS.items():
+            if found := getattr(partitions, name):
+                print(f"  {about}: {_listed(found)}")
+    if not is_whole:
+        raise typer.Exit(ExitCode.REJECTED)
+
+
+def _listed(items: "Sequence[object]") -> str:
+    more = f" and {len(items) - LISTED_MAX} more" if len(items) > LISTED_MAX else ""
+    return ", ".join(map(str, items[:LISTED_MAX])) + more
 
 
 @app.command()

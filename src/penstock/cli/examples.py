@@ -68,6 +68,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "config unset": ("penstock config unset retention.ms --topic orders",),
     "config explain": ("penstock config explain log.retention.ms cleanup.policy",),
     "cluster describe": ("penstock cluster describe",),
+    "cluster health": ("penstock cluster health", "penstock cluster health --format json"),
     "cluster features": ("penstock cluster features",),
     "cluster elect-leaders": (
         "penstock cluster elect-leaders",
@@ -142,7 +143,7 @@ NOUN_EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "penstock config set retention.ms=86400000 --topic orders",
         "penstock config explain retention.ms",
     ),
-    "cluster": ("penstock cluster describe",),
+    "cluster": ("penstock cluster describe", "penstock cluster health"),
     "broker": ("penstock broker list",),
     "quorum": ("penstock quorum describe",),
     "txn": ("penstock txn list --state Ongoing --longer-than 10m",),

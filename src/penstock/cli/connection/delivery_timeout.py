@@ -8,15 +8,18 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from penstock.cli.connection.access import Access, connect
+from penstock.cli.connection.partition_health import (
+    MIN_INSYNC,
+    ask_min_insync,
+    is_under_min_isr,
+)
 from penstock.cli.terminal.output import counted, error_text
 from penstock.errors import KafkaError, UnknownTopicOrPartition
 from penstock.model import TopicPartition
 
 if TYPE_CHECKING:
-    from penstock.client.admin.blocking import Admin
     from penstock.client.values import TopicDescription
 
-MIN_INSYNC = "min.insync.replicas"
 NO_PARTITION = -1  # of a record without a partition
 
 
@@ -29,23 +32,12 @@ def ask_reason(
     try:
         with connect(access) as admin:
             found = admin.describe_topics([topic])[topic]
-            min_insync = _min_insync(admin, topic) if acks_all else None
+            min_insync = ask_min_insync(admin, [topic]).get(topic) if acks_all else None
     except CannotReach as problem:
         return str(problem)
     except KafkaError as rejected:
         return error_text(rejected)
     return reason(topic, found, partitions, min_insync)
-
-
-def _min_insync(admin: "Admin", topic: str) -> int | None:
-    from penstock.client.values import Resource, ResourceType
-
-    resource = Resource(ResourceType.TOPIC, topic)
-    found = admin.describe_configs([resource], keys=[MIN_INSYNC])[resource]
-    if isinstance(found, KafkaError):
-        return None
-    texts = [each.value or "" for each in found if each.name == MIN_INSYNC]
-    return int(texts[0]) if texts and texts[0].isdecimal() else None
 
 
 def reason(
@@ -66,8 +58,7 @@ def reason(
         if each.leader < 0:
             brokers = ", ".join(map(str, each.replicas))
             return f"{where} has no leader; it is held by broker {brokers}: is it running?"
-        # A server asks for no more replicas than the partition has.
-        if min_insync is not None and len(each.in_sync) < min(min_insync, len(each.replicas)):
+        if min_insync is not None and is_under_min_isr(each, min_insync):
             replicas = counted(len(each.in_sync), "in-sync replica")
             return (
                 f"{where} has {replicas}, fewer than its {MIN_INSYNC}={min_insync}, and so the "

@@ -13,6 +13,7 @@ import typer
 from penstock.cli.arguments.shared_options import on_cluster
 from penstock.cli.connection.access import access_of, connect
 from penstock.cli.connection.known_cluster import describe_nodes
+from penstock.cli.connection.partition_health import ask_min_insync, lagging_topics
 from penstock.cli.terminal.output import (
     Format,
     coloured,
@@ -127,6 +128,7 @@ def take_snapshot(admin: "Admin", internal: bool) -> ClusterSnapshot:
         ends,
         groups,
         left_out,
+        ask_min_insync(admin, lagging_topics(topics)),
     )
 
 

@@ -4,9 +4,10 @@ Pure. Rates are differences of end offsets between two snapshots, so the first f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.cli.connection.partition_health import partition_health
 from penstock.cli.terminal.output import Json, Row, Style, counted, styled, table_lines
 from penstock.model import TopicPartition
 
@@ -23,6 +24,8 @@ BROKER_COLUMNS = (
     "replicas",
     "out_of_sync",
     "records_per_s",
+    "under_replicated",
+    "under_min_isr",
 )
 TOPIC_COLUMNS = ("topic", "partitions", "records_per_s", "share", "offsets", "unhealthy")
 GROUP_COLUMNS = ("group", "state", "members", "lag", "lag_per_s")
@@ -54,6 +57,7 @@ class ClusterSnapshot:
     ends: Mapping[TopicPartition, int]
     groups: Sequence[GroupSnapshot]
     groups_left_out: int = 0
+    min_insync: Mapping[str, int] = field(default_factory=dict)  # of topics that lag
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class TopFrame:
     topics: list[Row]
     groups: list[Row]
     groups_left_out: int
+    without_leader: int = 0  # partitions
 
     def as_json(self) -> Row:
         return asdict(self)
@@ -81,6 +86,7 @@ def frame_of(now: ClusterSnapshot, before: ClusterSnapshot | None) -> TopFrame:
         _topic_rows(now, rates, total),
         _group_rows(now, before),
         now.groups_left_out,
+        sum(each.leader < 0 for topic in now.topics for each in topic.partitions),
     )
 
 
@@ -100,6 +106,7 @@ def partition_rates(
 
 def _broker_rows(now: ClusterSnapshot, rates: Mapping[TopicPartition, float] | None) -> list[Row]:
     rows: list[Row] = []
+    health = partition_health(now.topics, now.min_insync)
     for broker in now.brokers:
         led = [
             TopicPartition(topic.name, each.partition)
@@ -124,9 +131,15 @@ def _broker_rows(now: ClusterSnapshot, rates: Mapping[TopicPartition, float] | N
                 "replicas": len(held),
                 "out_of_sync": sum(broker.node_id not in each.in_sync for each in held),
                 "records_per_s": _summed(rates, led),
+                "under_replicated": _common(led, health.under_replicated),
+                "under_min_isr": _common(led, health.under_min_isr),
             }
         )
     return rows
+
+
+def _common(led: Sequence[TopicPartition], listed: Sequence[TopicPartition]) -> int:
+    return len(frozenset(listed).intersection(led)) if listed else 0
 
 
 def _topic_rows(
@@ -208,6 +221,8 @@ def lines_of(
         f"{counted(len(frame.topics), 'topic')}, {counted(len(frame.groups), 'group')}, "
         f"{rate} records/s"
     ]
+    if frame.without_leader:
+        said[0] += f", {counted(frame.without_leader, 'partition')} without a leader"
     for columns, table in (
         (BROKER_COLUMNS, frame.brokers),
         (TOPIC_COLUMNS, frame.topics),

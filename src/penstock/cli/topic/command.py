@@ -32,7 +32,12 @@ from penstock.cli.terminal.output import (
     report,
 )
 from penstock.cli.topic.records import delete_records, offsets
-from penstock.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
+from penstock.errors import (
+    KafkaError,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 from penstock.model import id_to_text
 
 if TYPE_CHECKING:
@@ -153,7 +158,7 @@ def describe(
     """Describe topics, all of them unless named: partitions, leaders, replicas, settings."""
     with connect(access_of(context)) as admin:
         wanted = names or [topic.name for topic in admin.list_topics() if not topic.internal]
-        found, errors = split_results(admin.describe_topics(wanted))
+        found, errors = split_results(_with_eligible_leaders(admin, wanted))
         described = list(found.values())
         settings = {topic.name: _own_settings(admin, topic.name) for topic in described}
         failed = explained_topics(admin, errors)
@@ -164,6 +169,16 @@ def describe(
         for topic in described:
             _print_described(topic, settings[topic.name])
     exit_if_failed(failed, some_done=bool(described))
+
+
+def _with_eligible_leaders(
+    admin: "Admin", names: list[str]
+) -> "dict[str, TopicDescription | KafkaError]":
+    """Return descriptions, with eligible leaders if the server reports them."""
+    try:
+        return admin.describe_topic_partitions(names)
+    except UnsupportedVersion:
+        return admin.describe_topics(names)
 
 
 def _own_settings(admin: "Admin", name: str) -> dict[str, str | None]:
@@ -186,6 +201,8 @@ def _described_row(topic: "TopicDescription", settings: dict[str, str | None]) -
             "replicas": list(each.replicas),
             "in_sync": list(each.in_sync),
             "offline": list(each.offline),
+            "eligible_leaders": _ids(each.eligible_leaders),
+            "last_known_leaders": _ids(each.last_known_leaders),
         }
         for each in topic.partitions
     ]
@@ -201,11 +218,17 @@ def _print_described(topic: "TopicDescription", settings: dict[str, str | None])
             "leader": each.leader if each.leader >= 0 else None,
             "replicas": list(each.replicas),
             "in_sync": list(each.in_sync),
+            "eligible_leaders": _ids(each.eligible_leaders),
         }
         for each in topic.partitions
     ]
-    print_rows(Format.TABLE, ("partition", "leader", "replicas", "in_sync"), rows)
+    columns = ("partition", "leader", "replicas", "in_sync", "eligible_leaders")
+    print_rows(Format.TABLE, columns, rows)
     print()
+
+
+def _ids(brokers: tuple[int, ...] | None) -> Json:
+    return None if brokers is None else list(brokers)
 
 
 @app.command()
