@@ -229,6 +229,13 @@ def test_an_empty_log_takes_a_first_batch_that_begins_before_its_start() -> None
     assert step.restart_at == 10
 
 
+def test_a_log_whose_records_the_leader_has_all_deleted_begins_anew() -> None:
+    follower = follower_of(StoredRecords((4, 0), start=5, end=12))
+    step = follower.answered(12, 5, answer(batch(10, 5, records=4), log_start=12), NOW)
+    assert isinstance(step, Append)
+    assert step.restart_at == 10
+
+
 @pytest.mark.parametrize(
     ("log", "first"),
     [(StoredRecords((4, 0), start=5, end=12), 10), (StoredRecords(start=12, end=12), 8)],

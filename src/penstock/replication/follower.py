@@ -170,8 +170,10 @@ class PartitionFollower:
             return Append(fetched.data, data.high_watermark, data.log_start_offset)
         restart_at = None
         if fetched.first_offset < offset:
-            # DeleteRecords may have moved the leader's log start into its first batch.
-            if self.log.start_offset != offset or fetched.first_batch_end <= offset:
+            # DeleteRecords may have moved the leader's log start into its first batch. All records
+            # of this log are deleted then, or it has none.
+            is_deleted = offset in (self.log.start_offset, data.log_start_offset)
+            if not is_deleted or fetched.first_batch_end <= offset:
                 return self._fail(f"Offset {fetched.first_offset} came where {offset} was due.")
             restart_at = fetched.first_offset
         self.state = FollowerState.BUSY

@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeAlias
 class Append(NamedTuple):
     """Append whole batches, then take over the leader's high watermark, then its log start.
 
-    With `restart_at`, the log is empty and begins again at this offset before the append: the
-    first batch begins before the log's start. Without records only the two offsets are news, and
-    the follower is not busy.
+    With `restart_at`, the log is empty, or the leader has deleted all its records: the log begins
+    again at this offset before the append, because the first batch begins before its end. Without
+    records only the two offsets are news, and the follower is not busy.
     """
 
     records: memoryview
