@@ -197,3 +197,33 @@ def test_all_nodes_return_with_all_records_after_a_stop_of_all(topic: Replicated
     topic.cluster.run_until_ready()
     topic.run_until_in_sync()
     assert topic.values() == [b"a"]
+
+
+@pytest.fixture
+def idle() -> ReplicatedTopic:
+    """Return a topic with one record; the controller is on a node of its own."""
+    cluster = SimCluster(SEED, ["controller", *["broker"] * 3], REPLICATED)
+    cluster.start()
+    topic = ReplicatedTopic(cluster, min_insync_replicas="2")
+    assert topic.produce(b"a") == 0
+    topic.run_until_equal()
+    return topic
+
+
+def fence(topic: ReplicatedTopic, node_id: int) -> None:
+    """Cut a node off from the controller until its replica has left the in-sync set."""
+    nodes, network = topic.cluster.nodes, topic.cluster.simulation.network
+    network.separate([nodes[1].host], [nodes[node_id].host])
+    topic.run_until(lambda: node_id not in topic.state.isr)
+    network.heal()
+
+
+def test_a_follower_that_was_fenced_joins_an_idle_partition_again(idle: ReplicatedTopic) -> None:
+    fence(idle, next(each for each in (2, 3, 4) if each != idle.leader))
+    idle.run_until_in_sync(3)
+
+
+def test_leaders_that_append_nothing_follow_the_next_leader(idle: ReplicatedTopic) -> None:
+    for _ in range(2):
+        fence(idle, idle.leader)
+    idle.run_until(lambda: len(idle.state.isr) == 3, limit_ms=10_000)

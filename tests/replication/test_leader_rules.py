@@ -318,7 +318,7 @@ def test_fetches_of_a_session_keep_an_idle_partition_caught_up() -> None:
 def test_a_session_that_no_longer_has_the_partition_does_not_keep_it_caught_up() -> None:
     led = LedPartition()
     led.whole(10)
-    led.leader.forget_session(2)
+    led.leader.forget_session(2, led.contacts[2])
     led.append(20)
     led.now += LAG_MS + 1
     led.beat(2)
@@ -329,11 +329,44 @@ def test_a_fetch_of_another_session_counts_from_its_own_arrival() -> None:
     led = LedPartition()
     led.whole(10)
     led.now += LAG_MS
-    led.contacts[2] = FetchContact(led.now)
+    led.contacts[2] = FetchContact(led.now, 7)
     led.fetch(2, 10)
     led.append(20)
     led.now += 1
     assert led.shrunk() == (1, 2)
+
+
+def test_a_session_looks_again_at_partitions_that_another_session_has_fetched() -> None:
+    led = LedPartition()
+    led.whole(10)
+    newer = led.contacts[2]
+    led.contacts[2] = FetchContact(led.now, 7)
+    led.fetch(2, 4)
+    assert newer.arrive(led.now, 7)
+    assert not newer.arrive(led.now, 7)
+
+
+def test_a_session_looks_at_nothing_again_that_only_its_own_fetches_concern() -> None:
+    led = LedPartition()
+    led.whole(10)
+    led.append(20)
+    led.whole(20)
+    assert not led.contacts[2].arrive(led.now, 7)
+
+
+def test_a_session_looks_again_at_its_partitions_after_another_registration() -> None:
+    assert FetchContact(0.0, 7).arrive(1.0, 8)
+
+
+def test_the_end_of_an_older_session_leaves_the_newer_one_caught_up() -> None:
+    led = LedPartition()
+    led.whole(10)
+    led.leader.forget_session(2, FetchContact(led.now, 7))
+    led.now += 2 * LAG_MS
+    led.beat(2)
+    led.beat(3)
+    led.append(20)
+    assert led.shrunk() is None
 
 
 # Rule 7: one change at a time, and its answers
@@ -468,7 +501,7 @@ def test_an_image_of_the_present_partition_epoch_leaves_a_change_pending() -> No
 def test_a_replica_that_the_image_adds_may_fetch() -> None:
     led = LedPartition()
     led.leader.update(21, (1, 2, 3), (1, 2, 3, 4), led.now)
-    led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now))
+    led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now, 7))
     assert led.proposed(4) == (1, 2, 3, 4)
 
 
@@ -478,7 +511,7 @@ def test_a_replica_that_the_image_adds_may_fetch() -> None:
 def test_a_broker_that_is_no_replica_has_to_come_again() -> None:
     led = LedPartition()
     with pytest.raises(UnknownLeaderEpoch):
-        led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now))
+        led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now, 7))
 
 
 def test_a_fetch_of_an_earlier_incarnation_is_rejected() -> None:

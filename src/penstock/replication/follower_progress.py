@@ -4,6 +4,9 @@ A follower is caught up at a time if it has all records that the leader had then
 session counts for all its partitions, but only changed partitions are looked at. A follower that
 asked for the leader's end is *clean*: its caught-up time is the last fetch of its session. The
 first append after that stores this time in the progress, and ends the clean state.
+
+A fetch of an older session may arrive late, over another connection. The newer session does not ask
+about idle partitions again, so the fetch that takes one over is noted there.
 """
 
 UNKNOWN_END = -1
@@ -19,16 +22,23 @@ class FetchContact:
     without a session has a contact of its own.
     """
 
-    __slots__ = ("fetched_at_ms", "fetched_before_ms")
+    __slots__ = ("_broker_epoch", "displaced", "fetched_at_ms", "fetched_before_ms")
 
-    def __init__(self, now_ms: float) -> None:
+    def __init__(self, now_ms: float, broker_epoch: int) -> None:
         self.fetched_at_ms = now_ms
         self.fetched_before_ms = now_ms
+        self.displaced = False  # another session has fetched a clean partition of this one
+        self._broker_epoch = broker_epoch
 
-    def arrive(self, now_ms: float) -> None:
-        """Note the arrival of a fetch of this session."""
+    def arrive(self, now_ms: float, broker_epoch: int) -> bool:
+        """Note the arrival of a fetch of this session. Return whether all partitions are looked at
+        again: another session has fetched some, or the broker has registered again."""
         self.fetched_before_ms = self.fetched_at_ms
         self.fetched_at_ms = now_ms
+        look_again = self.displaced or broker_epoch != self._broker_epoch
+        self.displaced = False
+        self._broker_epoch = broker_epoch
+        return look_again
 
 
 class FollowerProgress:
@@ -76,8 +86,11 @@ class FollowerProgress:
     ) -> None:
         """Note a fetch from `offset`, while the leader's log ends at `leader_end`."""
         clean = self.contact
-        if clean is not None:
-            self._leave_clean(clean.fetched_before_ms if clean is contact else clean.fetched_at_ms)
+        if clean is contact:
+            self._leave_clean(contact.fetched_before_ms)
+        elif clean is not None:
+            clean.displaced = True
+            self._leave_clean(clean.fetched_at_ms)
         if offset >= leader_end:
             self.contact = contact
         elif offset >= self._leader_end:

@@ -80,6 +80,7 @@ def handle(broker: "Broker", request: ClientRequest, message: FetchRequest) -> S
         _reject(request, error, message.session_id)
         return None
     fetching = PendingFetch(broker, request, message, fetch_set, incremental)
+    fetching.arrive(now_ms)
     if fetch_set.is_long(message):
         return fetching.begin_in_slices(now_ms)
     fetching.begin(now_ms)
@@ -149,10 +150,13 @@ class PendingFetch:
         self._changed_meanwhile = False
         self._over = False  # answered, or about to be, or the peer has gone
 
+    def arrive(self, now_ms: float) -> None:
+        """Note the arrival of a follower's fetch."""
+        if self._replica is not None:
+            self._set.arrive(*self._replica, now_ms)
+
     def begin(self, now_ms: float) -> None:
         """Read the watched partitions; answer, or wait for more records."""
-        if self._replica is not None:
-            self._set.arrive(self._replica.replica_id, now_ms)
         self._set.update(self._message)
         # A client that pipelines expects to see what it wrote before.
         self._broker.append_watched(self._set)
@@ -161,8 +165,6 @@ class PendingFetch:
 
     def begin_in_slices(self, now_ms: float) -> Slices[None]:
         """Do the same for many partitions."""
-        if self._replica is not None:
-            self._set.arrive(self._replica.replica_id, now_ms)
         try:
             yield from self._set.update_in_slices(self._message)
             self._message.topics = []  # the set has them, and lets go of them one by one
@@ -181,8 +183,8 @@ class PendingFetch:
 
     def _answer_or_wait(self, now_ms: float) -> None:
         self._arriving = False
-        if self._set.outside and self._replica is not None:
-            let_join(self._set, self._replica, now_ms, self._broker.isr_changes)
+        if self._set.outside:
+            let_join(self._set, now_ms, self._broker.isr_changes)
         if self._set.fetching is not None:
             # A second fetch on a session: the client waits no longer for the first one.
             self._set.fetching.answer()

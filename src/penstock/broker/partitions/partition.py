@@ -28,6 +28,7 @@ from penstock.log.retention import Renamed
 from penstock.log.segment import NEVER
 from penstock.model import NO_TIMESTAMP
 from penstock.replication.leader import PartitionLeader
+from penstock.replication.watermarks import follower_watermark
 from penstock.wire.batch import ABORT_MARKER, COMMIT_MARKER, LAST_OFFSET_DELTA, Header
 from penstock.world import Buffer, DiskFailed, DiskFull
 
@@ -64,8 +65,8 @@ class ReplicaWatcher(Protocol):
         """Note another high watermark, for the next answer."""
         ...
 
-    def isr_changed(self) -> None:
-        """Note that the follower has joined or left the in-sync set."""
+    def in_sync_set_changed(self) -> None:
+        """Note another in-sync set: the follower may have to join it again."""
         ...
 
 
@@ -248,7 +249,10 @@ class Partition:
         leader.require(self.settings.min_insync, self.replicas)
         moved = False
         if self.leading and state.leader_epoch == leader.epoch:
+            before = leader.isr
             moved = leader.update(state.partition_epoch, state.isr, state.replicas, mono_ms)
+            if leader.isr != before:
+                self.in_sync_set_changed()
         else:
             self.leading = True
             self.verified_producers.forget()
@@ -263,13 +267,6 @@ class Partition:
             )
         self._recount(moved=moved)
         self.follower_fetched()  # a replica may be away, or not be one any more
-        self.isr_changed()
-
-    def isr_changed(self) -> None:
-        """Notify the sessions of followers: one that has left the set joins by its next fetch, even
-        if that does not name the partition."""
-        for watcher in self.replica_watchers:
-            watcher.isr_changed()
 
     def follow(self, state: PartitionImage) -> None:
         """Apply the image of a partition that another node leads, or none; answer waiting requests
@@ -299,6 +296,11 @@ class Partition:
         self.notify_watchers()
         for watcher in self.replica_watchers:
             watcher.watermark_moved()
+
+    def in_sync_set_changed(self) -> None:
+        """Let followers that have left the set join again, with their next fetches."""
+        for watcher in self.replica_watchers:
+            watcher.in_sync_set_changed()
 
     def append_turn(self, now_ms: int, mono_ms: float) -> None:
         """Append all batches of this turn in one write, and answer their tickets."""
@@ -449,7 +451,7 @@ class Partition:
         """Take over the high watermark of the leader, as far as the log reaches, and then the start
         of its log."""
         leader, log = self.leader, self.log
-        leader.high_watermark = min(high_watermark, log.end_offset)
+        leader.high_watermark = follower_watermark(high_watermark, log.start_offset, log.end_offset)
         start_offset = min(start_offset, leader.high_watermark)
         if start_offset > log.start_offset:
             self.delete_before(start_offset)

@@ -39,6 +39,7 @@ from penstock.log.log import Log, LogExists
 from penstock.model import NO_LEADER_EPOCH, ZERO_ID, TopicPartition, id_to_text
 from penstock.observe.times import Times
 from penstock.replication.leader import PartitionLeader
+from penstock.replication.watermarks import restart_watermark
 from penstock.world import Disk, DiskFailed, File
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class Replicas:
         state = topic.partitions[index]
         counted = opened.synced_offset if directory.waits_for_sync else opened.end_offset
         settings = self.settings(topic.name)
-        known = max(opened.start_offset, min(high_watermark, opened.end_offset))
+        known = restart_watermark(high_watermark, opened.start_offset, opened.end_offset)
         broker = self._broker
         leader = PartitionLeader(
             broker.node_id,
