@@ -1,9 +1,14 @@
 """Three simulated nodes with replicas of one partition: no acknowledged record is lost."""
 
+from collections.abc import Iterator
+
 import pytest
 from replicated_topic import REPLICATED, ReplicatedTopic, stored_values
 
+from own_thread import patch_own_thread
+from penstock.broker.startup.startup import CLEAN_MARKER
 from penstock.errors import NotEnoughReplicas, NotLeaderOrFollower
+from penstock.node import PenstockNode
 from penstock.testing.sim.cluster import SimCluster
 from penstock.wire.messages import k64_unregister_broker as k64
 
@@ -147,39 +152,6 @@ def test_a_follower_that_is_cut_off_leaves_the_in_sync_set_and_joins_again(
     topic.run_until_equal()
 
 
-@pytest.fixture
-def fenced() -> ReplicatedTopic:
-    """Return a topic with a follower that is fenced, and reaches its leader."""
-    cluster = SimCluster(SEED, ["controller", *["broker"] * 3], REPLICATED)
-    cluster.start()
-    topic = ReplicatedTopic(cluster)
-    topic.produce(b"a")
-    network = cluster.simulation.network
-    network.separate([cluster.nodes[1].host], [cluster.nodes[away_of(topic)].host])
-    topic.run_until_in_sync(2)
-    return topic
-
-
-def away_of(topic: ReplicatedTopic) -> int:
-    return next(each for each in topic.cluster.nodes if each not in (1, topic.leader))
-
-
-def test_a_fenced_follower_of_an_idle_partition_joins_again_in_its_fetch_session(
-    fenced: ReplicatedTopic,
-) -> None:
-    fenced.cluster.simulation.network.heal()
-    fenced.run_until_in_sync(3)
-
-
-def test_a_follower_that_registers_again_joins_in_its_fetch_session(
-    fenced: ReplicatedTopic,
-) -> None:
-    request = k64.UnregisterBrokerRequest(broker_id=away_of(fenced))
-    assert fenced.cluster.ask(fenced.leader, request, 0).error_code == 0
-    fenced.cluster.simulation.network.heal()
-    fenced.run_until_in_sync(3)
-
-
 def test_followers_of_an_idle_partition_stay_in_sync(topic: ReplicatedTopic) -> None:
     topic.produce(b"a")
     topic.cluster.simulation.run_for(20_000)
@@ -223,7 +195,51 @@ def test_a_follower_that_was_fenced_joins_an_idle_partition_again(idle: Replicat
     idle.run_until_in_sync(3)
 
 
+def test_a_follower_that_registers_again_joins_an_idle_partition(idle: ReplicatedTopic) -> None:
+    away = next(each for each in (2, 3, 4) if each != idle.leader)
+    nodes, network = idle.cluster.nodes, idle.cluster.simulation.network
+    network.separate([nodes[1].host], [nodes[away].host])
+    idle.run_until(lambda: away not in idle.state.isr)
+    request = k64.UnregisterBrokerRequest(broker_id=away)
+    assert idle.cluster.ask(idle.leader, request, 0).error_code == 0
+    network.heal()
+    idle.run_until_in_sync(3)
+
+
 def test_leaders_that_append_nothing_follow_the_next_leader(idle: ReplicatedTopic) -> None:
     for _ in range(2):
         fence(idle, idle.leader)
     idle.run_until(lambda: len(idle.state.isr) == 3, limit_ms=10_000)
+
+
+def load_one_by_one(node: PenstockNode, loading: Iterator[None]) -> None:
+    """Open one log per turn, with time for the network in between."""
+    for _ in loading:
+        at_ms = node.world.clock.mono_ms() + 50
+        node.world.timers.at(at_ms, lambda: load_one_by_one(node, loading))
+        return
+    assert node._contact is not None, "loaded before opened"
+    node._loaded = True
+    node._contact.opened()
+
+
+def test_a_start_follows_no_leader_before_the_marker_of_the_clean_stop_is_gone(
+    topic: ReplicatedTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch_own_thread(monkeypatch, PenstockNode, "_load_on", load_one_by_one)
+    node = next(each for each in topic.cluster.running if each.node_id != topic.leader)
+    node.stop()
+    topic.run_until(lambda: node.is_over)
+    assert topic.produce(b"a") == 0
+    node.start()
+    early = False
+
+    def serves() -> bool:
+        nonlocal early
+        has_marker = node.world.disk("data").exists(CLEAN_MARKER)
+        followed = [each for each in node.broker.replicas.all() if each.following is not None]
+        early = early or (has_marker and bool(followed))
+        return node.is_ready
+
+    topic.run_until(serves)
+    assert not early

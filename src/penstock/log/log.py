@@ -137,7 +137,7 @@ class Log:
         # (opening.py).
         self.recovery_point_max = NEVER
         self._truncating = False
-        self._truncated_from = NEVER  # records from there on are about to be removed
+        self.truncated_from = NEVER  # records from there on are about to be removed
         self._epoch_unwritten = False  # the epoch of this leader has no batch so far
         self.swapping = False  # a swap of compacted segments runs: see segment_swap.py
         self.moving = False  # the cutover to another disk runs: see future_log.py
@@ -531,7 +531,7 @@ class Log:
     def recovery_point(self) -> int:
         """Return the offset for the recovery-point checkpoint: all bytes before it are durable, and
         so are the indexes and the snapshot of every segment that ends before it."""
-        offset = min(self.synced_offset, self.recovery_point_max, self._truncated_from)
+        offset = min(self.synced_offset, self.recovery_point_max, self.truncated_from)
         for segment in reversed(self.closed):
             if segment.memory is None:
                 break
@@ -614,7 +614,7 @@ class Log:
 
     def announce_truncation(self, offset: int) -> None:
         """Keep the recovery point below what goes, until the truncation at `offset` is durable."""
-        self._truncated_from = truncation.last_kept_base(self, offset)
+        self.truncated_from = truncation.last_kept_base(self, offset)
 
     def truncate_to(self, offset: int, now_ms: int, done: Done) -> None:
         """Remove everything from `offset` on; a batch that contains the offset goes as a whole.
@@ -650,7 +650,7 @@ class Log:
     def finish_truncation(self, done: Done) -> None:
         def finished() -> None:
             self._truncating = False
-            self._truncated_from = NEVER
+            self.truncated_from = NEVER
             done(None)
 
         self.chores.then(finished)

@@ -224,8 +224,17 @@ class Replicas:
         self.placements.arrived((partition.topic_id, partition.index))
         self.take_role(partition)
 
+    def take_roles(self) -> Iterator[None]:
+        """Lead or follow with all partitions after a start; yield after each."""
+        for partition in list(self.all()):
+            self.take_role(partition)
+            yield
+
     def take_role(self, partition: Partition) -> None:
-        """Lead or follow, as the image says. A truncation that runs ends before."""
+        """Lead or follow, as the image says. A truncation that runs ends before. Until all
+        directories are loaded, no log may change: the marker of a clean stop is still there."""
+        if not self._loaded:
+            return
         topic = self._broker.image.topics.get(partition.topic)
         if topic is None or topic.topic_id != partition.topic_id or partition.gone:
             return  # the deletion of the topic follows
@@ -399,7 +408,8 @@ class Replicas:
             durable = Placement(directory.directory_id, PlacementState.DURABLE)
             offline = Placement(directory.directory_id, PlacementState.OFFLINE)
             for each in directory.partitions:
-                where = durable if each.log.synced_offset > 0 else made
+                durable_to = min(each.log.synced_offset, each.log.truncated_from)
+                where = durable if durable_to > 0 else made
                 if each.log.lost is not None:
                     where = offline
                     lost_sizes[each.topic_id, each.index] = each.log.sizes()

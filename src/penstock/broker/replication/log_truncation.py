@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.partitions.partition import Partition
 from penstock.errors import KafkaError
-from penstock.world import DiskFailed
+from penstock.world import DiskFailed, DiskFull
 
 if TYPE_CHECKING:
     from penstock.broker.replication.broker_view import ReplicationBroker
 
 log = logging.getLogger("penstock.replication")
 
-MOVE_LOOK_MS = 100
+AGAIN_MS = 100  # after a full disk, or while the partition moves
 
 
 class LogTruncation:
@@ -50,28 +50,48 @@ class LogTruncation:
             self._end()
             return
         if self._broker.moves.is_moving(partition):
-            at_ms = self._broker.world.clock.mono_ms() + MOVE_LOOK_MS
-            self._broker.world.timers.at(at_ms, self._cleaner_paused)
+            self._later(self._cleaner_paused)
             return
-        if self._restart or self._offset < partition.log.end_offset:
-            log.info(
-                "%s is cut from offset %d to %d: its leader's log differs from there on",
-                partition,
-                partition.log.end_offset,
-                self._offset,
-            )
-        # Also a restart at a higher offset removes records from the start on.
-        partition.log.announce_truncation(0 if self._restart else self._offset)
-        checkpoints = self._broker.replicas.checkpoints
-        checkpoints.recovery_points(partition.directory, self._announced)
+        if not self._restart and self._offset >= partition.log.end_offset:
+            self._truncate_when_warm()
+            return
+        log.info(
+            "%s is cut from offset %d to %d: its leader's log differs from there on",
+            partition,
+            partition.log.end_offset,
+            self._offset,
+        )
+        self._announce()
+
+    def _later(self, step: Callable[[], None]) -> None:
+        self._broker.world.timers.at(self._broker.world.clock.mono_ms() + AGAIN_MS, step)
+
+    def _announce(self) -> None:
+        partition, checkpoints = self._partition, self._broker.replicas.checkpoints
+        if partition.gone:
+            self._end()
+        elif self._broker.moves.is_moving(partition):
+            self._later(self._announce)
+        else:
+            # A restart removes all records, also if it begins behind them.
+            partition.log.announce_truncation(0 if self._restart else self._offset)
+            checkpoints.recovery_points(partition.directory, self._announced)
 
     def _announced(self, failure: DiskFailed | None) -> None:
-        if failure is not None:
+        if isinstance(failure, DiskFull):
+            self._later(self._announce)
+        elif failure is not None:
             self._failed(KafkaError(str(failure)))
-        elif self._broker.moves.is_moving(self._partition):
-            self._cleaner_paused()
+        elif self._partition.log.truncated_from > 0:
+            self._truncate_when_warm()
         else:
-            self._broker.when_warm(self._truncate, lambda _: None, self._failed)
+            # The file of placements tells which partitions have durable records.
+            placements = self._broker.replicas.placements
+            placements.when_written(self._truncate_when_warm)
+            placements.write_at_once(lambda: None)
+
+    def _truncate_when_warm(self) -> None:
+        self._broker.when_warm(self._truncate, lambda _: None, self._failed)
 
     def _truncate(self) -> None:
         """Truncate, once all that must be read is in memory. May raise Cold."""
@@ -79,6 +99,8 @@ class LogTruncation:
         if partition.gone:
             self._end()
             return
+        if self._broker.stopping:
+            return  # the stop writes down what it closes; the next start asks the leader again
         opened = partition.log
         truncate = opened.truncate_fully_and_start_at if self._restart else opened.truncate_to
         try:

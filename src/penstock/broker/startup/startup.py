@@ -186,6 +186,7 @@ def load_partitions(broker: "StartupBroker") -> Iterator[None]:
     if not any(each.failed for each in replicas.directories):
         replicas.placements.all_seen(sought=replicas.sought)
     replicas.create_missing()
+    yield from replicas.take_roles()
     restart_moves(broker, settled.wishes)
 
 
