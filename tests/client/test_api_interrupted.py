@@ -3,15 +3,20 @@
 import asyncio
 import contextlib
 import logging
+import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 from producing import fresh_topic, run, values_of
 
 from penstock import Consumer, Producer
 from penstock import sync as blocking
+from penstock.client.failures import ClientError
 from penstock.client.producer.delivery import delivery_tracker
+from penstock.client.producer.transactions.transactions import TransactionCalls
 from penstock.client.runtime.dedup_logger import DedupLogger
 from penstock.testing import Cluster
 
@@ -141,6 +146,69 @@ def test_an_interrupted_transaction_of_a_paused_node_ends_soon(cluster: Cluster)
         begun_at = time.monotonic()
         raise KeyboardInterrupt
     assert time.monotonic() - begun_at < END_SECONDS_MAX
+
+
+def interrupt_commit(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, paused: bool
+) -> tuple[KeyboardInterrupt, float]:
+    """Press Ctrl-C when a commit has begun; return the exception, and how long its end took."""
+    commit, begun_at = TransactionCalls.commit, 0.0
+
+    def press_and_commit(calls: TransactionCalls, timeout_s: float) -> None:
+        nonlocal begun_at
+        begun_at = time.monotonic()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        commit(calls, timeout_s)
+
+    def work() -> None:
+        settings = {"transactional.id": "t"}
+        with (
+            blocking.Producer(settings, bootstrap=cluster.bootstrap) as producer,
+            producer.transaction(),
+        ):
+            producer.send("t", b"x").result()
+            if paused:
+                cluster.pause()
+
+    monkeypatch.setattr(TransactionCalls, "commit", press_and_commit)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        work()
+    return interrupted.value, time.monotonic() - begun_at
+
+
+def test_ctrl_c_during_a_commit_that_gets_no_answer_says_that_its_outcome_is_unknown(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted, took_s = interrupt_commit(cluster, monkeypatch, paused=True)
+    assert "whether it is committed is unknown" in interrupted.__notes__[0]
+    assert took_s < END_SECONDS_MAX
+
+
+def test_ctrl_c_during_a_commit_that_ends_says_that_it_was_committed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted, took_s = interrupt_commit(cluster, monkeypatch, paused=False)
+    assert "was committed" in interrupted.__notes__[0]
+    assert values_of(cluster, "t", committed=True) == [b"x"]
+    assert took_s < END_SECONDS_MAX
+
+
+def test_ctrl_c_during_a_commit_that_fails_says_that_it_was_aborted(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = TransactionCalls._end
+
+    def fail_commit(calls: TransactionCalls, how: Any, until: float) -> None:
+        if how == "commit":
+            error = ClientError("a record failed")
+            error.txn_requires_abort = True
+            raise error
+        end(calls, how, until)
+
+    monkeypatch.setattr(TransactionCalls, "_end", fail_commit)
+    interrupted, took_s = interrupt_commit(cluster, monkeypatch, paused=False)
+    assert "was aborted" in interrupted.__notes__[0]
+    assert took_s < END_SECONDS_MAX
 
 
 def test_a_cancelled_producer_delivers_to_a_node_that_answers(cluster: Cluster) -> None:

@@ -547,6 +547,9 @@ class NoCluster:
         self.handle = SimpleNamespace(poll=lambda: None)
         self.is_interrupted = False
 
+    def within_interruption(self, seconds: float) -> float:
+        return seconds
+
 
 @pytest.mark.parametrize(
     ("fatal", "requires_abort", "attempts"), [(True, False, 1), (False, True, 1), (False, False, 3)]

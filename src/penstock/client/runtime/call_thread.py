@@ -9,9 +9,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import wait as wait_for_futures
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from penstock.client.runtime.interruption import is_interruption
+
+SIGNAL_SECONDS_MAX = 0.25  # until a waiting caller notices Ctrl-C
 
 T = TypeVar("T")
 
@@ -73,16 +77,28 @@ class CallThread:
             raise failure
         return future.result()
 
-    def wait(self, call: Callable[[], T], limit_s: float) -> T:
-        """Return the call's result, blocking; raise CallStuck after the limit."""
+    def wait(
+        self, call: Callable[[], T], limit_s: float, on_interrupt: Callable[[], float] | None = None
+    ) -> T:
+        """Return the call's result, blocking; raise CallStuck after the limit.
+
+        `on_interrupt` tells the call that the program was interrupted. The interruption is raised
+        when the call has ended, or after the returned time.
+        """
         future = self._submit_alive(call)
+        until = time.monotonic() + limit_s
         try:
-            return future.result(limit_s)
-        except FutureTimeoutError:
-            if future.done():
-                raise  # the call's own error
+            while not future.done() and (left := until - time.monotonic()) > 0:
+                # A signal just before a wait begins does not end it.
+                wait_for_futures([future], min(left, SIGNAL_SECONDS_MAX))
+        except BaseException as error:
+            if on_interrupt is not None and is_interruption(error):
+                wait_for_futures([future], on_interrupt())
+            raise
+        if not future.done():
             self.stuck = True
-            raise CallStuck from None
+            raise CallStuck
+        return future.result()
 
     def _submit_alive(self, call: Callable[[], T]) -> "Future[T]":
         if self.stuck:

@@ -205,6 +205,10 @@ class ProducerCore(ABC):
         """Start without a limit: the program has caught an earlier interruption."""
         self._interrupted_until = None
 
+    def within_interruption(self, seconds: float) -> float:
+        """Return how much of a time is left after an interruption; all of it without one."""
+        return seconds if self._interrupted_until is None else min(seconds, self.interrupt())
+
     @property
     def is_interrupted(self) -> bool:
         """Return whether the program was interrupted, and the time for its end is over."""

@@ -38,10 +38,12 @@ class BlockingTransactions:
             taken = calls.offsets_to_send(consumer, said)
             self.call(lambda: calls.send_offsets(taken, member, limit), limit)
 
-    def call(self, call: Callable[[], T], limit_s: float) -> T:
+    def call(
+        self, call: Callable[[], T], limit_s: float, on_interrupt: Callable[[], float] | None = None
+    ) -> T:
         """Run a call on the client's thread. A call that does not return ends the producer."""
         try:
-            return self.core.thread.wait(call, limit_s + MARGIN_SECONDS)
+            return self.core.thread.wait(call, limit_s + MARGIN_SECONDS, on_interrupt)
         except CallStuck:
             self.calls.lost()
             raise self.core.stuck_error(limit_s) from None
@@ -59,7 +61,7 @@ class BlockingTransactions:
                 if isinstance(step, Flush):
                     flush(step.limit_s)
                 else:
-                    self.call(*step)
+                    self.call(*step, self.core.interrupt)
             except BaseException as error:
                 failure = error
 

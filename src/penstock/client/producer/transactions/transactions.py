@@ -46,6 +46,13 @@ REPORTS_SECONDS_FIRST = 0.1
 REPORTS_SECONDS = 1.0
 
 _UnderWay: TypeAlias = Literal["nothing", "commit", "abort"]
+TransactionOutcome: TypeAlias = Literal["unknown", "committed", "aborted"]
+_NOTES: Mapping[TransactionOutcome, str] = {
+    "committed": "The transaction was committed before the program was interrupted",
+    "aborted": "The transaction was aborted: none of its records count",
+    "unknown": "The program was interrupted while the transaction committed, and whether it is"
+    " committed is unknown. Look at its records before repeating them",
+}
 
 
 class OffsetSource(Protocol):
@@ -122,6 +129,7 @@ class TransactionCalls:
         self.withdrawn = False
         self._open = False
         self._under_way: _UnderWay = "nothing"
+        self.outcome: TransactionOutcome = "unknown"  # of the last commit
         # Offsets of the open transaction, or of the one whose commit is in flight.
         self._taken: list[TakenOffsets] = []
         self._asked: list[OffsetSource] = []
@@ -180,12 +188,15 @@ class TransactionCalls:
         """Commit, or abort and raise the reason: no transaction is open afterwards."""
         begun_s = time.monotonic()
         until = begun_s + timeout_s
+        self.outcome = "unknown"
         try:
             self._end("commit", until)
         except Exception as error:
             if getattr(error, "txn_requires_abort", False):
                 self._under_way = "nothing"
                 self._abort_after(error, max(until, time.monotonic() + CALL_SECONDS_MIN))
+                if self._under_way == "nothing":
+                    self.outcome = "aborted"
             elif is_fatal(error):
                 self.lost()
             elif is_retriable(error):  # still in flight, or even done
@@ -193,6 +204,7 @@ class TransactionCalls:
                     f"the commit was not confirmed within {time.monotonic() - begun_s:.3g} s"
                 ) from error
             raise
+        self.outcome = "committed"
         self._tell_consumers(committed=True)
 
     def lost(self) -> None:
@@ -311,7 +323,8 @@ class TransactionCalls:
         """Repeat a call while librdkafka calls the error retriable, until the time is over."""
         pause = threading.Event()
         while True:
-            left = min(max(until - time.monotonic(), CALL_SECONDS_MIN), CALL_SECONDS_MAX)
+            left = self._core.within_interruption(until - time.monotonic())
+            left = min(max(left, CALL_SECONDS_MIN), CALL_SECONDS_MAX)
             failure, again = self._attempt(partial(call, left), about)
             if failure is None:
                 return
@@ -398,7 +411,12 @@ class TransactionBlock:
             raise
         core.set_in_transaction(False)
         self.commit_begun = True
-        yield ThreadCall(lambda: calls.commit(timeout_s), timeout_s)
+        try:
+            yield ThreadCall(lambda: calls.commit(timeout_s), timeout_s)
+        except BaseException as error:
+            if is_interruption(error):
+                error.add_note(_NOTES[calls.outcome])
+            raise
         core.serve()
 
     def _flush(self) -> BlockSteps:
@@ -427,6 +445,9 @@ class TransactionBlock:
             yield from self._abort(limit_s)
         except Exception as second:
             error.add_note(f"The transaction could not be aborted: {second}")
+        else:
+            if is_interruption(error):
+                error.add_note(_NOTES["aborted"])
 
     def _abort(self, timeout_s: float) -> BlockSteps:
         core, calls = self._core, self._calls
