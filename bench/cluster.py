@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +32,7 @@ from penstock.client.transport.connection import CannotReach, Connection
 from penstock.wire.messages import k02_list_offsets as k02
 from penstock.wire.messages import k03_metadata as k03
 from penstock.wire.messages import k19_create_topics as k19
+from penstock.wire.messages import k43_elect_leaders as k43
 from penstock.wire.messages import k44_incremental_alter_configs as k44
 from penstock.wire.messages import k60_describe_cluster as k60
 
@@ -49,14 +50,14 @@ FORMAT_SECONDS_MAX = 120
 CLEAN_CODES = (0, 128 + signal.SIGTERM)  # of Penstock, of a JVM
 TOPICS, TOPIC_PARTITIONS = 10, 1000
 TOPIC_TYPE, SET = 2, 0  # of IncrementalAlterConfigs
-LATEST = -1
+LATEST, PREFERRED = -1, 0
 SESSION_MS = "broker.session.timeout.ms"
 KAFKAS_SESSION_MS = "9000"
 SHORT: Mapping[str, str] = {
     "controller.quorum.fetch.timeout.ms": "300",
     "controller.quorum.election.timeout.ms": "300",
-    SESSION_MS: "1500",
-    "broker.heartbeat.interval.ms": "300",
+    SESSION_MS: "1000",
+    "broker.heartbeat.interval.ms": "200",
 }
 
 
@@ -146,16 +147,45 @@ class ClusterNode:
 
     def has_leaders(self, topic: str, partitions: int) -> bool:
         """Return whether this node knows all partitions of a topic, each with a leader."""
+        found = self._partitions(topic)
+        return len(found) == partitions and all(
+            not each.error_code and each.leader_id in NODES for each in found
+        )
+
+    def leads(self, topic: str) -> int:
+        """Return the number of partitions for which this node answers as the leader."""
+        described = self._partitions(topic)
+        numbers = [
+            k02.ListOffsetsPartition(partition_index=each.partition_index, timestamp=LATEST)
+            for each in described
+            if each.leader_id == self.node_id
+        ]
+        if not numbers:
+            return 0
+        wanted = k02.ListOffsetsTopic(name=topic, partitions=numbers)
+        request = k02.ListOffsetsRequest(replica_id=-1, topics=[wanted])
+        got = self.clients.ask(request, k02.ListOffsetsResponse)
+        return sum(not each.error_code for each in got.topics[0].partitions) if got else 0
+
+    def in_sync(self, topic: str) -> bool:
+        """Return whether all replicas of a topic are in sync, as this node knows it."""
+        found = self._partitions(topic)
+        return bool(found) and all(len(each.isr_nodes) == len(each.replica_nodes) for each in found)
+
+    def _partitions(self, topic: str) -> list[k03.MetadataResponsePartition]:
         wanted = k03.MetadataRequest(
             topics=[k03.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
         )
         got = self.clients.ask(wanted, k03.MetadataResponse)
-        if got is None or got.topics[0].error_code:
-            return False
-        found = got.topics[0].partitions
-        return len(found) == partitions and all(
-            not each.error_code and each.leader_id in NODES for each in found
+        return [] if got is None or got.topics[0].error_code else got.topics[0].partitions
+
+    def elect_preferred(self, topic: str, partitions: Iterable[int]) -> None:
+        """Let the first replica of each partition lead."""
+        wanted = k43.TopicPartitions(topic=topic, partitions=list(partitions))
+        request = k43.ElectLeadersRequest(
+            election_type=PREFERRED, topic_partitions=[wanted], timeout_ms=ANSWER_MS_MAX
         )
+        self.clients.ask(request, k43.ElectLeadersResponse)
 
     def active_controller(self) -> int:
         """Return the leader of the quorum as this node knows it; -1 if it knows none."""

@@ -25,6 +25,7 @@ from bench import (
     usage,
 )
 from bench.cluster_rows import CLUSTER_ROWS
+from bench.leader_rows import LEADER_ROWS
 from bench.programs import Outcome, Run
 from bench.replicated_rows import REPLICATED_ROWS
 from bench.row import Context, Row, Sample, Suite
@@ -642,4 +643,5 @@ ROWS: tuple[Row, ...] = (
     *_DURABILITY_ROWS,
     *CLUSTER_ROWS,
     *REPLICATED_ROWS,
+    *LEADER_ROWS,
 )

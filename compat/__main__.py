@@ -7,6 +7,7 @@ from functools import partial
 from types import FrameType
 
 from bench.servers import CACHE
+from compat.cluster import check_cluster
 from compat.commands import check_commands
 from compat.compaction import check_compaction
 from compat.delivery import check_delivery
@@ -32,6 +33,7 @@ CHECKS = {
     "commands": check_commands,
     "delivery": check_delivery,
     "history": check_history,
+    "cluster": check_cluster,
     "sample": check_sample,
     "mixed": check_mixed,
     "security": check_security,

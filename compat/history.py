@@ -76,7 +76,7 @@ class Clients:
         self.story.close()
 
 
-def _compile(place: Path) -> Path:
+def compile_clients(place: Path) -> Path:
     """Where the classes are."""
     classes = place / "classes"
     (java, *_) = java_class()
@@ -119,12 +119,14 @@ def _live_and_die(place: Path, classes: Path, mode: str, kills: int) -> Story:
 
 def check_history(report: Report) -> None:
     with scratch() as place:
-        classes = _compile(place)
-        _check_transactions(report, _live_and_die(place, classes, "transactions", KILLS))
+        classes = compile_clients(place)
+        story = _live_and_die(place, classes, "transactions", KILLS)
+        judge(report, story, f"{KILLS} deaths of its server")
         _check_plain(report, _live_and_die(place, classes, "plain", KILLS_PLAIN))
 
 
-def _check_transactions(report: Report, story: Story) -> None:
+def judge(report: Report, story: Story, over: str) -> None:
+    """Expect each pipeline to be exactly once, over what the servers have met."""
     history = story.recorder.history()
     found = check(history, pipelines=PIPELINES)
     kept = CACHE / "history.txt"
@@ -133,8 +135,7 @@ def _check_transactions(report: Report, story: Story) -> None:
     report.expect(not story.violations, "nobody did what it must not", "\n".join(story.violations))
     report.expect(
         found.clean and not found.unread,
-        f"Java's client is exactly once over {KILLS} deaths of its server, in eager, cooperative"
-        " and consumer groups",
+        f"Java's client is exactly once over {over}, in eager, cooperative and consumer groups",
         f"{found.text}\n(the history is in {kept})",
     )
     commits = Counter[str]()

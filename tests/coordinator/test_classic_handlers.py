@@ -205,6 +205,13 @@ def test_from_v5_on_a_sync_must_name_its_protocol(message: SyncGroupRequest) -> 
     assert Bench(k14_sync_group, message, 4).returned is None
 
 
+def test_a_sync_while_loading_lets_the_member_join_again() -> None:
+    message = SyncGroupRequest(group_id="a", protocol_type="consumer", protocol_name="range")
+    bench = Bench(k14_sync_group, message, 5)
+    bench.runtimes["a"].answer(CoordinatorLoadInProgress())
+    assert name_of(bench.reply.error_code) == "REBALANCE_IN_PROGRESS"
+
+
 def test_a_leave_that_is_refused_as_a_whole_has_no_members() -> None:
     bench = Bench(k13_leave_group, LeaveGroupRequest(group_id="a"), 5)
     bench.runtimes["a"].answer(NotCoordinator())

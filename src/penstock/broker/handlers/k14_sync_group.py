@@ -6,7 +6,13 @@ Answered when the leader has spoken.  v3: static members.  v5: protocol type and
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
-from penstock.errors import InconsistentGroupProtocol, InvalidGroupId, KafkaError
+from penstock.errors import (
+    CoordinatorLoadInProgress,
+    InconsistentGroupProtocol,
+    InvalidGroupId,
+    KafkaError,
+    RebalanceInProgress,
+)
 from penstock.wire.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
@@ -28,4 +34,8 @@ def handle(
 
 
 def _rejected(error: KafkaError) -> SyncGroupResponse:
+    if isinstance(error, CoordinatorLoadInProgress):
+        # Clients do not expect this error here. The rebalance is lost with the former coordinator,
+        # so they join again.
+        return SyncGroupResponse(error_code=RebalanceInProgress.code)
     return SyncGroupResponse(error_code=error.code)

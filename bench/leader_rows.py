@@ -1,0 +1,124 @@
+"""The rows about leaders that are lost: until others serve all of their partitions.
+
+A partition counts when its new leader answers a ListOffsets, not when Metadata names one. The
+killed node is never the active controller.
+"""
+
+import time
+from statistics import median
+
+from bench.cluster import NODES, ClusterNode, ThreeNodes
+from bench.row import Context, Row, Sample, Suite
+from bench.stats import Bound, Target
+from penstock.wire.messages import k19_create_topics as k19
+
+LEADERS, LEADERS_QUICK = 2_000, 200  # of each node
+KILLS, KILLS_QUICK = 20, 3
+MIN_INSYNC = "2"
+TOPIC = "led-by-all"
+
+
+def _of(context: Context) -> ThreeNodes:
+    assert context.cluster is not None, "a suite of three nodes has a cluster"
+    return context.cluster
+
+
+def _fill(cluster: ThreeNodes, leaders: int) -> None:
+    """Create a topic with so many leaders on each node, and three replicas, unless it is there."""
+    cluster.start()
+    if TOPIC in cluster.topics:
+        return
+    partitions = leaders * len(NODES)
+    topic = k19.CreatableTopic(name=TOPIC, num_partitions=-1, replication_factor=-1)
+    topic.configs = [k19.CreatableTopicConfig(name="min.insync.replicas", value=MIN_INSYNC)]
+    topic.assignments = [
+        k19.CreatableReplicaAssignment(
+            partition_index=number,
+            broker_ids=[NODES[(number + turn) % len(NODES)] for turn in range(len(NODES))],
+        )
+        for number in range(partitions)
+    ]
+    cluster.create(topic, cluster.nodes[0])
+    cluster.partitions = partitions
+    cluster.wait_for_leaders()
+
+
+def _lose_one(cluster: ThreeNodes) -> tuple[float, float]:
+    """Kill a node that leads; return the seconds until the others serve everything, from the kill
+    and from the moment at which a node names no killed broker any more."""
+    cluster.wait(lambda: _is_whole(cluster), "all replicas in sync")
+    active = cluster.active_controller()
+    killed = next(node for node in cluster.nodes if node is not active)
+    others = [node for node in cluster.nodes if node is not killed]
+    cluster.wait(lambda: killed.leads(TOPIC) > 0, "a node that leads")
+    wanted = cluster.partitions
+    began = time.monotonic()
+    killed.kill()
+    fenced_at = cluster.wait(
+        lambda: killed.node_id not in active.brokers(), "a fenced broker", killed
+    )
+    served_at = cluster.wait(
+        lambda: sum(node.leads(TOPIC) for node in others) >= wanted, "all leaders", killed
+    )
+    return served_at - began, served_at - fenced_at
+
+
+def _is_whole(cluster: ThreeNodes) -> bool:
+    return all(node.in_sync(TOPIC) for node in cluster.nodes)
+
+
+def _elect_preferred(cluster: ThreeNodes, node: ClusterNode) -> None:
+    """Give every node its leaders back."""
+    node.elect_preferred(TOPIC, range(cluster.partitions))
+
+
+def leaders_lost(context: Context) -> Sample:
+    """Seconds from the fencing of a broker until others serve all of its partitions."""
+    cluster = _of(context)
+    _fill(cluster, LEADERS_QUICK if context.quick else LEADERS)
+    _elect_preferred(cluster, cluster.active_controller())
+    since_kill, since_fencing = _lose_one(cluster)
+    cluster.start()
+    cluster.wait_for_leaders()
+    return Sample(since_fencing, None, {"since_kill_s": since_kill})
+
+
+def slowest_leader(context: Context) -> Sample:
+    """Seconds from SIGKILL of a leader until another one serves: the slowest of many."""
+    cluster = _of(context)
+    _fill(cluster, 1)
+    seconds = []
+    for _ in range(KILLS_QUICK if context.quick else KILLS):
+        _elect_preferred(cluster, cluster.active_controller())
+        seconds.append(_lose_one(cluster)[0])
+        cluster.start()
+        cluster.wait_for_leaders()
+    return Sample(max(seconds), None, {"median_s": median(seconds), "kills": float(len(seconds))})
+
+
+LEADER_ROWS = (
+    Row(
+        "leaders-lost",
+        "Three replicas: 2,000 leaders lost, from the fencing to the last new one",
+        "s",
+        Target(Bound.AT_MOST, 1.0),
+        leaders_lost,
+        Suite.REPLICATED,
+    ),
+    Row(
+        "leader-kills",
+        "Three replicas, Kafka's timeouts: slowest new leader",
+        "s",
+        Target(Bound.AT_MOST, 11, "s"),
+        slowest_leader,
+        Suite.KILLS,
+    ),
+    Row(
+        "leader-kills-short",
+        "Three replicas, short timeouts: slowest new leader",
+        "s",
+        Target(Bound.AT_MOST, 2, "s"),
+        slowest_leader,
+        Suite.KILLS_SHORT,
+    ),
+)
