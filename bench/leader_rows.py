@@ -7,7 +7,7 @@ killed node is never the active controller.
 import time
 from statistics import median
 
-from bench.cluster import NODES, ClusterNode, ThreeNodes
+from bench.cluster import NODES, ThreeNodes
 from bench.row import Context, Row, Sample, Suite
 from bench.stats import Bound, Target
 from penstock.wire.messages import k19_create_topics as k19
@@ -48,6 +48,7 @@ def _lose_one(cluster: ThreeNodes) -> tuple[float, float]:
     and from the moment at which a node names no killed broker any more."""
     cluster.wait(lambda: _is_whole(cluster), "all replicas in sync")
     active = cluster.active_controller()
+    active.elect_preferred(TOPIC, range(cluster.partitions))
     killed = next(node for node in cluster.nodes if node is not active)
     others = [node for node in cluster.nodes if node is not killed]
     cluster.wait(lambda: killed.leads(TOPIC) > 0, "a node that leads")
@@ -67,16 +68,10 @@ def _is_whole(cluster: ThreeNodes) -> bool:
     return all(node.in_sync(TOPIC) for node in cluster.nodes)
 
 
-def _elect_preferred(cluster: ThreeNodes, node: ClusterNode) -> None:
-    """Give every node its leaders back."""
-    node.elect_preferred(TOPIC, range(cluster.partitions))
-
-
 def leaders_lost(context: Context) -> Sample:
     """Seconds from the fencing of a broker until others serve all of its partitions."""
     cluster = _of(context)
     _fill(cluster, LEADERS_QUICK if context.quick else LEADERS)
-    _elect_preferred(cluster, cluster.active_controller())
     since_kill, since_fencing = _lose_one(cluster)
     cluster.start()
     cluster.wait_for_leaders()
@@ -89,7 +84,6 @@ def slowest_leader(context: Context) -> Sample:
     _fill(cluster, 1)
     seconds = []
     for _ in range(KILLS_QUICK if context.quick else KILLS):
-        _elect_preferred(cluster, cluster.active_controller())
         seconds.append(_lose_one(cluster)[0])
         cluster.start()
         cluster.wait_for_leaders()
