@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from producing import values_of
+from producing import dead_address, values_of
 
 from penstock import Consumer, Producer, TopicPartition
 from penstock import sync as blocking
 from penstock.client.failures import AllBrokersDown, MessageTimedOut, TimedOut
 from penstock.client.producer import RecordsUndelivered
+from penstock.client.runtime import protocol_probe
 from penstock.client.runtime.dedup_logger import unreachable
 from penstock.client.transport.diagnosis import nothing_listens
 from penstock.testing import Cluster
@@ -24,6 +25,8 @@ NOWHERE = "127.0.0.1:1"
 TOLD = f"nothing listens at {NOWHERE} (Connection refused). Is a node running there?"
 TOLD_SECONDS_MAX = 2.0
 END_SECONDS_MAX = 3.0
+RAISED_SECONDS_MAX = 6.0  # some calls take two looks of a second; the rest is for a busy machine
+RECOVERY_SECONDS_MAX = 20.0
 # Clients that other tests abandoned log in this process too; librdkafka's lines name the client.
 NAMED = {"client.id": "nowhere"}
 InFlight = Callable[[], Awaitable[object]]
@@ -100,6 +103,113 @@ def test_a_client_names_the_address_and_ends_soon_when_cancelled(
     assert raw == []
 
 
+def take_for_a_group() -> None:
+    with blocking.Consumer(bootstrap=NOWHERE, group="g", topics=["orders"]) as consumer:
+        consumer.take(1)
+
+
+def take_for_long() -> None:
+    with blocking.Consumer(bootstrap=NOWHERE, group="g", topics=["orders"]) as consumer:
+        consumer.take(1, timeout_s=60.0)
+
+
+def take_from_partition() -> None:
+    start: Any = {TopicPartition("orders", 0): "start"}
+    with blocking.Consumer(bootstrap=NOWHERE, assign=start) as consumer:
+        consumer.take(1)
+
+
+def ask_for_watermarks() -> None:
+    start: Any = {TopicPartition("orders", 0): "start"}
+    with blocking.Consumer(bootstrap=NOWHERE, assign=start) as consumer:
+        consumer.watermarks(("orders", 0))
+
+
+def await_delivery() -> None:
+    with blocking.Producer(bootstrap=NOWHERE) as producer:
+        producer.send("orders", b"x").result()
+
+
+def ask_for_partitions() -> None:
+    with blocking.Producer(bootstrap=NOWHERE) as producer:
+        producer.partitions_of("orders")
+
+
+def send_to_chosen_partition_blocking() -> None:
+    with blocking.Producer(bootstrap=NOWHERE, partitioner=lambda *_: 0) as producer:
+        producer.send("orders", b"x").result()
+
+
+def write_in_transaction() -> None:
+    with (
+        blocking.Producer({"transactional.id": "t"}, bootstrap=NOWHERE) as producer,
+        producer.transaction(),
+    ):
+        producer.send("orders", b"x")
+
+
+async def take() -> None:
+    async with Consumer(bootstrap=NOWHERE, group="g", topics=["orders"]) as consumer:
+        await consumer.take(1, timeout_s=60.0)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        take_for_a_group,
+        take_for_long,
+        take_from_partition,
+        ask_for_watermarks,
+        await_delivery,
+        ask_for_partitions,
+        send_to_chosen_partition_blocking,
+        write_in_transaction,
+        lambda: asyncio.run(take()),
+        lambda: asyncio.run(send()),
+        lambda: asyncio.run(send_to_chosen_partition()),
+        lambda: asyncio.run(begin_transaction()),
+    ],
+)
+def test_each_call_that_waits_for_a_broker_raises_the_same_error(work: Callable[[], None]) -> None:
+    begun_at = time.monotonic()
+    with pytest.raises(AllBrokersDown, match=f"nothing listens at {NOWHERE}"):
+        work()
+    assert time.monotonic() - begun_at < RAISED_SECONDS_MAX
+
+
+def flush() -> None:
+    with blocking.Producer(bootstrap=NOWHERE) as producer:
+        producer.post("orders", b"x")
+        producer.flush()
+
+
+def send_batch() -> None:
+    with blocking.Producer(bootstrap=NOWHERE) as producer:
+        producer.send_batch("orders", [b"x"])
+
+
+@pytest.mark.parametrize("work", [flush, send_batch])
+def test_the_records_of_a_call_have_that_error_too(work: Callable[[], None]) -> None:
+    begun_at = time.monotonic()
+    with pytest.raises(RecordsUndelivered) as failed:
+        work()
+    assert isinstance(failed.value.failures[0].error, AllBrokersDown)
+    assert time.monotonic() - begun_at < RAISED_SECONDS_MAX
+
+
+def test_a_producer_goes_on_when_its_node_has_started() -> None:
+    address = dead_address()
+    host, port = address.split(":")
+    with blocking.Producer({"reconnect.backoff.max.ms": 200}, bootstrap=address) as producer:
+        with pytest.raises(AllBrokersDown):
+            producer.send("orders", b"x").result()
+        with Cluster({"listeners": f"PLAINTEXT://{host}:{port}"}) as cluster:
+            core = producer._core
+            assert core.wait_until(lambda: core.tracker.refusal is None, RECOVERY_SECONDS_MAX)
+            producer.send("orders", b"y").result()
+            assert values_of(cluster, "orders") == [b"y"]
+
+
 def test_close_gives_up_records_that_a_cluster_which_never_answered_cannot_take() -> None:
     producer = blocking.Producer(bootstrap=NOWHERE)
     producer.post("orders", b"x")
@@ -132,8 +242,11 @@ def test_an_address_that_is_slow_may_listen(monkeypatch: pytest.MonkeyPatch) -> 
     assert nothing_listens([("127.0.0.1", 1)]) == ""
 
 
-def test_a_record_that_could_never_be_sent_names_the_address() -> None:
-    settings: dict[str, Any] = {"delivery.timeout.ms": 1_500, "request.timeout.ms": 1_000}
+def test_a_record_that_could_never_be_sent_names_the_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(protocol_probe, "no_listener", lambda _bootstrap: None)
+    settings: dict[str, Any] = {"delivery.timeout.ms": 500, "request.timeout.ms": 400}
     with blocking.Producer(settings, bootstrap=NOWHERE) as producer:
         delivery = producer.send("orders", b"x")
         with pytest.raises(MessageTimedOut) as failed:

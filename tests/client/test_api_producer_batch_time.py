@@ -1,11 +1,12 @@
 """A batch whose time is up: said so, what is under way stays so, and flush tells of it."""
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from producing import dead_address, fresh_topic, run, values_of
+from producing import fresh_topic, run, values_of
 
 from penstock import Producer
 from penstock import sync as blocking
@@ -25,6 +26,13 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Return an address that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
 def kinds(told: RecordsUndelivered) -> list[tuple[bytes | None, type[Exception]]]:
     return sorted(
         ((each.value, type(each.error)) for each in told.failures), key=lambda each: each[0] or b""
@@ -39,12 +47,12 @@ def kinds(told: RecordsUndelivered) -> list[tuple[bytes | None, type[Exception]]
     ],
 )
 def test_flush_tells_which_records_of_it_were_not_delivered(
-    settings: dict[str, Any], said: str, sent: int
+    settings: dict[str, Any], said: str, sent: int, silent: str
 ) -> None:
     wanted = [(v, MessageTimedOut if n < sent else TimedOut) for n, v in enumerate(VALUES)]
 
     async def story() -> None:
-        async with Producer[bytes, bytes](settings, bootstrap=dead_address()) as producer:
+        async with Producer[bytes, bytes](settings, bootstrap=silent) as producer:
             with pytest.raises(TimedOut, match=said):
                 await producer.send_batch("t", VALUES, timeout_s=0.2)
             with pytest.raises(RecordsUndelivered) as told:
@@ -52,7 +60,7 @@ def test_flush_tells_which_records_of_it_were_not_delivered(
             assert kinds(told.value) == wanted
 
     run(story())
-    with blocking.Producer[bytes, bytes](settings, bootstrap=dead_address()) as producer:
+    with blocking.Producer[bytes, bytes](settings, bootstrap=silent) as producer:
         with pytest.raises(TimedOut, match=said):
             producer.send_batch("t", VALUES, timeout_s=0.2)
         with pytest.raises(RecordsUndelivered) as told:
@@ -60,9 +68,9 @@ def test_flush_tells_which_records_of_it_were_not_delivered(
         assert kinds(told.value) == wanted
 
 
-def test_a_batch_that_was_cancelled_is_told_of_as_well() -> None:
+def test_a_batch_that_was_cancelled_is_told_of_as_well(silent: str) -> None:
     async def story() -> None:
-        async with Producer[bytes, bytes](NOBODY, bootstrap=dead_address()) as producer:
+        async with Producer[bytes, bytes](NOBODY, bootstrap=silent) as producer:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await producer.send_batch("t", VALUES)
@@ -100,11 +108,9 @@ def test_what_is_delivered_after_all_is_no_failure(cluster: Cluster) -> None:
     assert values_of(cluster, topic) == [b"before", *VALUES, b"between", *VALUES]
 
 
-def test_the_time_holds_for_the_question_about_partitions_too() -> None:
+def test_the_time_holds_for_the_question_about_partitions_too(silent: str) -> None:
     async def story() -> None:
-        async with Producer[bytes, bytes](
-            bootstrap=dead_address(), partitioner=RoundRobin()
-        ) as producer:
+        async with Producer[bytes, bytes](bootstrap=silent, partitioner=RoundRobin()) as producer:
             begun = asyncio.get_running_loop().time()
             with pytest.raises(Exception, match="the partitions of t"):
                 await producer.send_batch("t", VALUES, timeout_s=0.2)

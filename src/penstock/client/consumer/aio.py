@@ -184,9 +184,10 @@ class Consumer(ConsumerFace[ReadKey, ReadValue]):
         self, max: int, timeout_s: float = 0.5, **unknown: Never
     ) -> list[Record[ReadKey, ReadValue]]:
         """Return up to `max` records that come within `timeout_s`. Finish the records that the
-        caller got before from poll() or take()."""
+        caller got before from poll() or take(). Raise AllBrokersDown where no broker has ever
+        answered and nothing listens."""
         refuse_unknown("take()", unknown, ("max", "timeout_s"))
-        return list(await self._reader.taker().take(max, timeout_s))
+        return list(await self._reader.taker().take(max, timeout_s, needs_listener=True))
 
     # -- operations.py has the rest
 

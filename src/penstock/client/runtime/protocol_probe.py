@@ -28,6 +28,20 @@ BETWEEN_LOOKS_S = 1.0
 _DOUBTFUL = (AllBrokersDown.code, TransportFailure.code)
 
 
+def no_listener(bootstrap: str) -> AllBrokersDown | None:
+    """Return the error of a client whose bootstrap addresses all refuse connections, else None.
+    Blocks for the network."""
+    from penstock.client.cluster.nodes import parse_bootstrap
+    from penstock.client.transport.diagnosis import nothing_listens
+
+    try:
+        sentence = nothing_listens(parse_bootstrap(bootstrap))
+    except ValueError:
+        return None  # librdkafka accepts more forms of addresses
+    step = "See whether a node runs there: `penstock start` starts one, bootstrap names its address"
+    return AllBrokersDown(sentence, next_step=step) if sentence else None
+
+
 class ProtocolProbe:
     """The probe of one client; `found` is called on the probe's thread."""
 
@@ -37,14 +51,17 @@ class ProtocolProbe:
         log: logging.Logger,
         dedup_logger: DedupLogger,
         found: Callable[[WrongProtocol], None],
+        absent: Callable[[AllBrokersDown], None] = lambda _error: None,
     ) -> None:
-        """Take the client's settings by librdkafka's names, and its logger."""
+        """Take the client's settings by librdkafka's names, and its logger. `absent` is called
+        while no broker has ever answered and nothing listens."""
         said = str(rdkafka.get("security.protocol", Protocol.PLAINTEXT)).upper()
         self._protocol = Protocol(said)
         self._bootstrap = str(rdkafka.get("bootstrap.servers", ""))
         self._log = log
         self._dedup_logger = dedup_logger
         self._found = found
+        self._absent = absent
         # After an answer of the cluster uncertain results are only logged: a proxy's servers may
         # be down.
         self.has_worked = False
@@ -82,6 +99,10 @@ class ProtocolProbe:
                     if found.is_certain or not (self.has_worked or self._dedup_logger.knows_nodes):
                         self._found(wrong)
                     return
+            if not (self.has_worked or self._dedup_logger.knows_nodes):
+                absent = no_listener(self._bootstrap)
+                if absent is not None and not self._over.is_set():
+                    self._absent(absent)
 
     def _wrong_at(self, host: str, port: int) -> "Mismatch | None":
         from penstock.client.transport.diagnosis import mismatch, spoken_at

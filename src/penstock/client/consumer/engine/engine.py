@@ -43,7 +43,7 @@ from penstock.client.failures import (
 )
 from penstock.client.runtime.dedup_logger import DedupLogger
 from penstock.client.runtime.forks import leave_alone, register
-from penstock.client.runtime.protocol_probe import ProtocolProbe
+from penstock.client.runtime.protocol_probe import ProtocolProbe, no_listener
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer as RdkafkaConsumer
@@ -138,6 +138,7 @@ class ConsumerEngine:
             except Exception as error:
                 if not is_retriable(error) or time.monotonic() + ASK_AGAIN_S > until:
                     raise
+                self.check_listener()
                 # Questions to a cluster that never answered stay short: they hold up a close.
                 longer_s = 2 * patience_s if self._dedup_logger.knows_nodes else patience_s
                 forward_failure(
@@ -484,6 +485,18 @@ class ConsumerEngine:
         """Return a sentence about the last failed connection; empty once the cluster has
         answered."""
         return "" if self._probe.has_worked else self._dedup_logger.unreachable
+
+    def check_listener(self) -> None:
+        """Raise AllBrokersDown if no broker has ever answered, and all bootstrap addresses refuse
+        connections. Blocks for the network."""
+        if self.unreachable and not self._dedup_logger.knows_nodes:
+            absent = no_listener(str(self.config.rdkafka.get("bootstrap.servers", "")))
+            if absent is not None:
+                raise absent
+
+    def first_wait_s(self, limit_s: float) -> float:
+        """Return how long a call waits until it looks for a listener."""
+        return limit_s if self._probe.has_worked else min(limit_s, FIRST_PATIENCE_S)
 
     def _on_wrong_protocol(self, wrong: WrongProtocol) -> None:
         self._refusal = wrong

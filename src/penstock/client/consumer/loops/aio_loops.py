@@ -112,14 +112,26 @@ class AioReader(Generic[K, V]):
         return work
 
     async def take(
-        self, ended: InFlight[Fetched] | None, count: int, within_s: float
+        self,
+        ended: InFlight[Fetched] | None,
+        count: int,
+        within_s: float,
+        *,
+        needs_listener: bool,
     ) -> InFlight[Fetched] | None:
-        """Take up to `count` records that arrive within a time from now on."""
+        """Take up to `count` records that arrive within a time from now on. With `needs_listener`,
+        raise AllBrokersDown where nothing listens."""
         self.shared.prefetch(count)
         if ended is not None:
             self.shared.finish(ended)
-        if not self.core.engine.poll_on_reader(count):
-            await self.await_unread(count, within_s)
+        engine = self.core.engine
+        if not engine.poll_on_reader(count):
+            first_s = engine.first_wait_s(within_s) if needs_listener else within_s
+            await self.await_unread(count, first_s)
+            if needs_listener and engine.unreachable and not self.shared.tracker.unread:
+                await asyncio.to_thread(engine.check_listener)
+            if first_s < within_s:
+                await self.await_unread(count, within_s - first_s)
         return self.shared.step(None, count, asyncio.current_task())
 
     async def await_unread(self, count: int, timeout_s: float | None) -> None:
@@ -234,10 +246,12 @@ class AioTaker(Taker, Generic[K, V]):
             reader.core.converter.notify_interceptors()
         return work
 
-    async def take(self, count: int, within_s: float) -> "Batch[K, V]":
+    async def take(
+        self, count: int, within_s: float, *, needs_listener: bool = False
+    ) -> "Batch[K, V]":
         """Take records for poll() and take()."""
         ended = await self.end_previous()
-        work = await self._reader.take(ended, count, within_s)
+        work = await self._reader.take(ended, count, within_s, needs_listener=needs_listener)
         batch = await self._reader.batch(work or InFlight(NO_TICKET, [], None, 0.0))
         if work is not None:
             self.hold(work)

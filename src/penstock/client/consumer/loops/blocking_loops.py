@@ -122,15 +122,27 @@ class BlockingReader(Generic[K, V]):
         return work
 
     def take(
-        self, ended: InFlight[Fetched] | None, count: int, within_s: float
+        self,
+        ended: InFlight[Fetched] | None,
+        count: int,
+        within_s: float,
+        *,
+        needs_listener: bool,
     ) -> InFlight[Fetched] | None:
-        """Take up to `count` records that arrive within a time from now on."""
+        """Take up to `count` records that arrive within a time from now on. With `needs_listener`,
+        raise AllBrokersDown where nothing listens."""
         self.shared.prefetch(count)
         if ended is not None:
             self.shared.finish(ended)
-        if not self.core.engine.poll_on_reader(count):
-            self._await_unread(count, within_s)
-        return self.shared.step(None, count, threading.current_thread())
+        engine, thread = self.core.engine, threading.current_thread()
+        if not engine.poll_on_reader(count):
+            first_s = engine.first_wait_s(within_s) if needs_listener else within_s
+            self._await_unread(count, first_s)
+            if needs_listener and not self.shared.tracker.unread:
+                engine.check_listener()
+            if first_s < within_s:
+                self._await_unread(count, within_s - first_s)
+        return self.shared.step(None, count, thread)
 
     def _await_unread(self, count: int, timeout_s: float | None) -> None:
         """Wait for `count` unread records, at most for a time. Raise the consumer's failures."""
@@ -179,10 +191,12 @@ class BlockingTaker(Taker, Generic[K, V]):
             reader.core.converter.notify_interceptors()
         return work
 
-    def take(self, count: int, within_s: float) -> "BlockingBatch[K, V]":
+    def take(
+        self, count: int, within_s: float, *, needs_listener: bool = False
+    ) -> "BlockingBatch[K, V]":
         """Take records for poll() and take()."""
         ended = self.end_previous()
-        work = self._reader.take(ended, count, within_s)
+        work = self._reader.take(ended, count, within_s, needs_listener=needs_listener)
         if work is not None:
             self.hold(work)
         return BlockingBatch(self._reader, work or InFlight(NO_TICKET, [], None, 0.0))

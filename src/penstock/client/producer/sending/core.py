@@ -38,6 +38,7 @@ from penstock.client.producer.sending.handle import RdkafkaProducerHandle
 from penstock.client.runtime.call_thread import CallThread
 from penstock.client.runtime.forks import register
 from penstock.client.runtime.interruption import INTERRUPTED_SECONDS_MAX
+from penstock.client.runtime.protocol_probe import no_listener
 from penstock.client.serde.protocols import unwaiting
 from penstock.client.serde.serde_lookup import serializer_of
 from penstock.client.settings import ProducerSettings, SettingValue, producer_settings
@@ -182,16 +183,10 @@ class ProducerCore(ABC):
         connections. Records given up from now on fail for that reason."""
         if self.handle.has_answered or self.fatal is not None:
             return False
-        from penstock.client.cluster.nodes import parse_bootstrap
-        from penstock.client.transport.diagnosis import nothing_listens
-
-        try:
-            told = nothing_listens(parse_bootstrap(self.address))
-        except ValueError:
-            return False  # librdkafka knows more ways to write addresses
-        if told:
-            self.fail_permanently(AllBrokersDown(told))
-        return bool(told)
+        absent = no_listener(self.address)
+        if absent is not None:
+            self.fail_permanently(absent)
+        return absent is not None
 
     def interrupt(self) -> float:
         """Note an interruption of the program. Return the seconds left for the ends of a

@@ -1,7 +1,8 @@
 """librdkafka's producer with safe access.
 
-A rejected certificate or password, or a port with another protocol, does not heal. While the
-cluster answers no question, queued records fail with that reason, before delivery.timeout.ms.
+A rejected certificate or password, a port with another protocol, or an address where no broker has
+ever listened, does not heal soon. While the cluster answers no question, queued records fail with
+that reason, before delivery.timeout.ms.
 
 One thread polls at a time, and never from inside a callback: librdkafka's binding keeps one record
 of the calling thread and would lose it. After `destroy` no call reaches librdkafka.
@@ -65,7 +66,9 @@ class RdkafkaProducerHandle:
         from confluent_kafka import KafkaException, Producer
 
         dedup_logger = self.dedup_logger = DedupLogger(log)
-        self._probe = ProtocolProbe(settings.rdkafka, log, dedup_logger, self._refused)
+        self._probe = ProtocolProbe(
+            settings.rdkafka, log, dedup_logger, self._refused, self._found_nobody
+        )
         # librdkafka's last error beside single records, for error texts.
         self.latest_error = ""
         self.polling = threading.Lock()
@@ -198,6 +201,10 @@ class RdkafkaProducerHandle:
         return self.has_never_answered
 
     # -- connections that are refused
+
+    def _found_nobody(self, error: AllBrokersDown) -> None:
+        if not self.has_answered:
+            self._refused(error)
 
     def _refused(self, error: "RdkafkaError | ClientError") -> None:
         """Handle a rejected connection, in a poll. The report is about one broker, so a thread asks
