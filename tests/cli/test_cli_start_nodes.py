@@ -101,6 +101,7 @@ def test_the_banner_tells_how_new_topics_are_replicated() -> None:
             "data": ["d"],
             "default_replication_factor": 3,
             "min_insync_replicas": 2,
+            "pid": 4240 + number,
         }
         for number in (1, 2, 3)
     ]
@@ -108,6 +109,7 @@ def test_the_banner_tells_how_new_topics_are_replicated() -> None:
         "new topics get 3 replicas (default.replication.factor), and acks=all needs 2 in sync "
         "(min.insync.replicas)" in banner(announced)
     )
+    assert "\n  2     4242  127.0.0.1:1  127.0.0.1:2" in banner(announced)
 
 
 def test_all_nodes_belong_to_one_cluster(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from node_names import state_of
 
 from penstock.testing import Cluster
 
-# Those with a node of their own: tests/kafka_commands and tests/testing run their boxes.
-OWN_NODE = ("quickstart.md", "migrating.md", "testing.md")
+# Those with nodes of their own: tests/kafka_commands, tests/testing and
+# test_guide_of_clusters.py run their boxes.
+OWN_NODE = ("quickstart.md", "migrating.md", "testing.md", "cluster.md")
 SHARED_NODE = [each for each in GUIDES if each.name not in OWN_NODE]
 ON_SPARK = [
     each

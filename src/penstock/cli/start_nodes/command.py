@@ -45,7 +45,7 @@ OWN_KEYS = (
     "node.id",
     "process.roles",
 )
-COLUMNS = ("node", "clients", "controllers", "metrics", "data")
+COLUMNS = ("node", "pid", "clients", "controllers", "metrics", "data")
 
 
 def start_nodes(
@@ -210,6 +210,7 @@ def _row(announced: Row) -> Row:
     assert isinstance(data, list), "a node announces its directories"
     return {
         "node": announced["node_id"],
+        "pid": announced["pid"],
         "clients": listeners["PLAINTEXT"],
         "controllers": listeners["CONTROLLER"],
         "metrics": announced["metrics"],
