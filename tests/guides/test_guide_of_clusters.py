@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -100,8 +100,6 @@ class ClusterReader:
     def _type_all(self, box: Box) -> None:
         for command in box.commands:
             output = self._run(f"exec 2>&1\n{self._used(command.line)}", box)
-            for named, used in self.used.items():
-                output = output.replace(used, named)
             output = re.sub(r"(?<=127\.0\.0\.1  )\d+", self._named_port, output)
             assert command.shows(output), f"{box.place} `{command.line}` prints\n{output}"
 
@@ -124,15 +122,19 @@ class ClusterReader:
         return done.stdout
 
     def _used(self, code: str) -> str:
-        for named, used in self.used.items():
-            code = code.replace(named, used)
-        return code
+        """Return the code with the addresses and process ids of this run, each replaced once."""
+        return replace_words(code, self.used)
 
     def close(self) -> None:
         for terminal in self.terminals:
             terminal.process.send_signal(signal.SIGTERM)
         for terminal in self.terminals:
             terminal.process.wait(WAIT_SECONDS_MAX)
+
+
+def replace_words(text: str, words: Mapping[str, str]) -> str:
+    pattern = "|".join(map(re.escape, words))
+    return re.sub(rf"\b(?:{pattern})\b", lambda found: words[found[0]], text)
 
 
 @pytest.fixture
