@@ -56,7 +56,8 @@ def test_a_leader_makes_its_in_sync_set_smaller(cluster: SimCluster, node_id: in
     assert isinstance(answer, k56.AlterPartitionResponse)
     [told] = answer.topics[0].partitions
     assert (told.error_code, told.leader_id, told.isr) == (0, node_id, [node_id])
-    assert led_by(cluster, node_id, "copied").isr == (node_id,)
+    # The others may be back in the set by now: they have all records.
+    assert led_by(cluster, node_id, "copied").partition_epoch > partition.partition_epoch
 
 
 @pytest.mark.parametrize("node_id", NODES)
