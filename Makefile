@@ -80,6 +80,7 @@ collect:
 
 sim: $(VENV)/.dev
 	$(BIN)/python -m penstock.testing.sim quorum --seeds $$((10 * $${RUNS:-5000}))
+	$(BIN)/python -m penstock.testing.sim replication --seeds $$((20 * $${RUNS:-5000}))
 	$(BIN)/python -m penstock.testing.sim cluster --seeds $${RUNS:-5000}
 	PENSTOCK_SIM_RUNS=$${RUNS:-5000} $(BIN)/python -m pytest -n 2 tests/sim tests/log tests/coordinator \
 		tests/broker/test_cleaner_simulation.py tests/broker/test_moves.py \

@@ -1,6 +1,8 @@
 """Runs simulations from the command line: `python -m penstock.testing.sim cluster --seeds 1000`.
 
-    quorum, cluster    the metadata quorum alone, or whole clusters of real nodes
+    quorum             the metadata quorum alone
+    replication        leaders, followers and their controller alone
+    cluster            whole clusters of real nodes
     --first N          the first seed (1)
     --processes N      one per core unless set; also --workers
     --story            print the events of the seeds, one line each

@@ -2,6 +2,7 @@
 
 from penstock.testing.sim.cluster.simulation import ClusterSimulation
 from penstock.testing.sim.quorum.simulation import QuorumSimulation
+from penstock.testing.sim.replication.simulation import ReplicationSimulation
 from penstock.testing.sim.sweep import SimulationKind
 
 QUORUM_EVENTS = (
@@ -29,6 +30,38 @@ QUORUM_EVENTS = (
     "slow disks",
     "full disks",
     "shutdowns",
+)
+REPLICATION_EVENTS = (
+    "elections",
+    "preferred elections",
+    "elections of eligible leaders",
+    "elections of last known leaders",
+    "partitions without a leader",
+    "truncations",
+    "shrinks",
+    "joins",
+    "in-sync sets rejected",
+    "followers out of range",
+    "logs begun behind deleted records",
+    "logs begun again inside a batch",
+    "late requests",
+    "displaced fetches",
+    "fetches of old incarnations",
+    "sessions rejected",
+    "not enough replicas",
+    "deleted records",
+    "fenced brokers",
+    "kills",
+    "losses of power",
+    "ends of all",
+    "clean stops",
+    "pauses",
+    "isolations",
+    "cuts between two nodes",
+    "splits",
+    "one-way partitions",
+    "faults after an election",
+    "faults during a join",
 )
 CLUSTER_EVENTS = (
     "elections",
@@ -66,5 +99,8 @@ CLUSTER_EVENTS = (
     "faults at a dangerous moment",
 )
 QUORUM = SimulationKind("quorum", QuorumSimulation, QUORUM_EVENTS, seeds_per_task=50)
+REPLICATION = SimulationKind(
+    "replication", ReplicationSimulation, REPLICATION_EVENTS, seeds_per_task=50
+)
 CLUSTER = SimulationKind("cluster", ClusterSimulation, CLUSTER_EVENTS, seeds_per_task=4)
-KINDS = {each.name: each for each in (QUORUM, CLUSTER)}
+KINDS = {each.name: each for each in (QUORUM, REPLICATION, CLUSTER)}
