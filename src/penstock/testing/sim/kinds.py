@@ -58,6 +58,7 @@ REPLICATION_EVENTS = (
     "pauses",
     "isolations",
     "cuts between two nodes",
+    "returns while cut off from nodes",
     "splits",
     "one-way partitions",
     "faults after an election",

@@ -39,6 +39,7 @@ class ReplicationDraw:
     sync_ms: float
     flush_gap_ms: float
     produce_gap_ms: float
+    burst_ms: float  # of producers, and of the idle time between two bursts
     delete_gap_ms: float
     fault_gap_ms: float
     moment_fault_chance: float  # of a fault right after an election
@@ -78,6 +79,7 @@ def draw_replication(chance: random.Random) -> ReplicationDraw:
         sync_ms=chance.choice((0.3, 1.0, 3.0)),
         flush_gap_ms=chance.uniform(30.0, 150.0),
         produce_gap_ms=chance.uniform(6.0, 30.0),
+        burst_ms=chance.choice((60.0, 150.0, 1000.0)),
         delete_gap_ms=chance.uniform(40.0, 200.0),
         fault_gap_ms=chance.uniform(25.0, 80.0),
         moment_fault_chance=chance.choice((0.03, 0.1, 0.4)),

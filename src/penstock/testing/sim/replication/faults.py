@@ -15,6 +15,7 @@ PAUSE_MS = (5.0, 150.0)
 PARTITION_MS = (10.0, 200.0)
 SOON_MS = 10.0
 QUICK_START_MS = (0.0, 5.0)
+RETURN_CUT_OFF_CHANCE = 0.3
 
 
 class ReplicationFaults:
@@ -79,6 +80,10 @@ class ReplicationFaults:
             self._counters["kills"] += 1
             victim.kill()
         self.start_later(victim, down_ms)
+        if self._simulation.chance.random() < RETURN_CUT_OFF_CHANCE:
+            # The controller hears the new life before the leaders do; their last fetches are old.
+            self._counters["returns while cut off from nodes"] += 1
+            self._cut_off(victim.node_id, [])
 
     def start_later(
         self, victim: "ReplicatingNode", down_ms: tuple[float, float] = DOWN_MS
@@ -121,7 +126,7 @@ class ReplicationFaults:
         def disturb() -> None:
             self._counters["faults after an election"] += 1
             if simulation.chance.random() < 0.5:
-                self._cut_off(node_id)
+                self._isolate_node(node_id)
             else:
                 self._end(simulation.nodes[node_id], with_power=True)
 
@@ -149,13 +154,18 @@ class ReplicationFaults:
 
     def _isolate(self) -> None:
         self._counters["isolations"] += 1
-        self._cut_off(self._victim().node_id)
+        self._isolate_node(self._victim().node_id)
 
-    def _cut_off(self, victim_id: int) -> None:
-        """Cut one node off, in both directions: from all, or only from the controller."""
-        others = [CONTROLLER_ID]
+    def _isolate_node(self, victim_id: int) -> None:
+        """Cut one node off from all, or only from the controller."""
         if self._simulation.chance.random() < 0.7:
-            others += [each for each in self._simulation.nodes if each != victim_id]
+            self._cut_off(victim_id, [CONTROLLER_ID])
+        else:
+            self._block([(victim_id, CONTROLLER_ID), (CONTROLLER_ID, victim_id)])
+
+    def _cut_off(self, victim_id: int, others: list[int]) -> None:
+        """Cut one node off from all nodes and from others, in both directions."""
+        others = [*others, *(each for each in self._simulation.nodes if each != victim_id)]
         self._block([pair for each in others for pair in ((victim_id, each), (each, victim_id))])
 
     def _cut_pair(self) -> None:

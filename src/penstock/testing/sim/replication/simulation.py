@@ -169,6 +169,8 @@ class ReplicationSimulation:
         ]
 
     def _produce(self) -> None:
+        if int(self.now_ms / self.draw.burst_ms) % 2:
+            return
         for leader in self._leaders():
             self._produced += 1
             leader.append(self.chance.randint(1, RECORDS_MAX), b"%d" % self._produced)
