@@ -92,7 +92,7 @@ def test_an_in_sync_set_that_grows_releases_what_waited() -> None:
     message.acks = 1
     bench.receive(client, bench.frame(PRODUCE, message))
     assert partition.leader.high_watermark == 0
-    partition.leader.fetched(2, -1, 1, 0, 0.0, FetchContact(0.0, -1))
+    partition.leader.fetched(2, -1, 1, 0, 0.0, FetchContact(0.0))
     lead(partition, partition.leader.epoch, (1, 2))
     assert partition.leader.high_watermark == 1
 

@@ -42,7 +42,7 @@ def test_a_poke_marks_only_the_partition_that_moved() -> None:
 def followed_session() -> FetchSet:
     """Return a session of a follower, after its first fetch."""
     session = FetchSet(1, uses_ids=False)
-    session.arrive(2, 7, 0.0)
+    session.arrive(2, 0.0)
     session.update(request(0, 0, 3))
     session.dirty.clear()
     return session
@@ -52,27 +52,14 @@ def test_a_session_that_another_one_has_displaced_looks_at_all_its_partitions() 
     session = followed_session()
     assert session.contact is not None
     session.contact.displaced = True
-    session.arrive(2, 7, 1.0)
-    assert list(session.dirty) == list(session.watched.values())
-
-
-def test_a_follower_that_has_registered_again_is_looked_at_in_all_partitions() -> None:
-    session = followed_session()
-    session.arrive(2, 8, 1.0)
+    session.arrive(2, 1.0)
     assert list(session.dirty) == list(session.watched.values())
 
 
 def test_a_fetch_looks_at_no_partition_that_is_idle() -> None:
     session = followed_session()
-    session.arrive(2, 7, 1.0)
+    session.arrive(2, 1.0)
     assert not session.dirty
-
-
-def test_a_follower_may_join_when_the_in_sync_set_of_an_idle_partition_has_changed() -> None:
-    session = followed_session()
-    watched = session.watched["t", 1]
-    watched.in_sync_set_changed()
-    assert list(session.outside) == [watched]
 
 
 def test_a_session_goes_on_with_its_next_epoch() -> None:

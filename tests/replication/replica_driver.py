@@ -104,7 +104,7 @@ class LedPartition:
         )
         self.leader.require(min_insync, 3)
         self.leader.begin(5, 20, isr, (1, 2, 3), end, self.now)
-        self.contacts = {each: FetchContact(self.now, 7) for each in (2, 3)}
+        self.contacts = {each: FetchContact(self.now) for each in (2, 3)}
 
     @property
     def watermark(self) -> int:
@@ -125,7 +125,7 @@ class LedPartition:
 
     def beat(self, replica: int) -> None:
         """Let a fetch arrive that names nothing."""
-        self.contacts[replica].arrive(self.now, 7)
+        self.contacts[replica].arrive(self.now)
 
     def whole(self, offset: int) -> None:
         """Let both followers fetch from an offset."""

@@ -191,8 +191,8 @@ class ReplicationPlay:
         self, leader: PlayedReplica, replica_id: int, request: FetchRequest
     ) -> FetchResponse:
         if request.session_epoch == 0:
-            leader.contacts[replica_id] = FetchContact(self.now, 7)
-        leader.contacts[replica_id].arrive(self.now, 7)
+            leader.contacts[replica_id] = FetchContact(self.now)
+        leader.contacts[replica_id].arrive(self.now)
         for topic in request.topics:
             leader.questions[replica_id] = topic.partitions[0]
         question = leader.questions[replica_id]

@@ -84,7 +84,7 @@ class LeaderLife:
         self.epochs = dict.fromkeys(REPLICAS[1:], 1)
         self.model = ModelLeader(frozenset((1, 2)), 0, 0, 0, self.dice.choice((1, 2, 3)), {})
         self.model.epochs = self.epochs
-        self.contacts = {each: FetchContact(self.now, 1) for each in REPLICAS[1:]}
+        self.contacts = {each: FetchContact(self.now) for each in REPLICAS[1:]}
         self.asked = dict.fromkeys(REPLICAS[1:], -1)  # the offset in the follower's session
         self.dirty = dict.fromkeys(REPLICAS[1:], False)
         self.leader = PartitionLeader(
@@ -147,7 +147,7 @@ class LeaderLife:
             )
         offset = self.asked[replica]
         epoch = self.epochs.get(replica, 1)
-        self.contacts[replica].arrive(self.now, 1)
+        self.contacts[replica].arrive(self.now)
         follower = self.model.followers[replica]
         follower.fetch(offset, self.model.end, self.now)
         if named or self.dirty[replica] or offset < self.model.end:

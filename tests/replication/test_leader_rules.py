@@ -329,7 +329,7 @@ def test_a_fetch_of_another_session_counts_from_its_own_arrival() -> None:
     led = LedPartition()
     led.whole(10)
     led.now += LAG_MS
-    led.contacts[2] = FetchContact(led.now, 7)
+    led.contacts[2] = FetchContact(led.now)
     led.fetch(2, 10)
     led.append(20)
     led.now += 1
@@ -340,10 +340,10 @@ def test_a_session_looks_again_at_partitions_that_another_session_has_fetched() 
     led = LedPartition()
     led.whole(10)
     newer = led.contacts[2]
-    led.contacts[2] = FetchContact(led.now, 7)
+    led.contacts[2] = FetchContact(led.now)
     led.fetch(2, 4)
-    assert newer.arrive(led.now, 7)
-    assert not newer.arrive(led.now, 7)
+    assert newer.arrive(led.now)
+    assert not newer.arrive(led.now)
 
 
 def test_a_session_looks_at_nothing_again_that_only_its_own_fetches_concern() -> None:
@@ -351,17 +351,27 @@ def test_a_session_looks_at_nothing_again_that_only_its_own_fetches_concern() ->
     led.whole(10)
     led.append(20)
     led.whole(20)
-    assert not led.contacts[2].arrive(led.now, 7)
+    assert not led.contacts[2].arrive(led.now)
 
 
-def test_a_session_looks_again_at_its_partitions_after_another_registration() -> None:
-    assert FetchContact(0.0, 7).arrive(1.0, 8)
+def test_a_fetch_that_names_nothing_brings_the_epoch_of_its_broker() -> None:
+    led = LedPartition(isr=(1, 2), is_eligible=lambda _replica, epoch: epoch == 8)
+    led.whole(10)
+    led.leader.note_epoch(3, 8, led.contacts[3])
+    assert led.proposed(3) == (1, 2, 3)
+
+
+def test_a_fetch_of_a_new_incarnation_brings_no_epoch_to_the_progress_of_the_former_one() -> None:
+    led = LedPartition(isr=(1, 2), is_eligible=lambda _replica, epoch: epoch == 8)
+    led.whole(10)
+    led.leader.note_epoch(3, 8, FetchContact(led.now))
+    assert led.proposed(3) is None
 
 
 def test_the_end_of_an_older_session_leaves_the_newer_one_caught_up() -> None:
     led = LedPartition()
     led.whole(10)
-    led.leader.forget_session(2, FetchContact(led.now, 7))
+    led.leader.forget_session(2, FetchContact(led.now))
     led.now += 2 * LAG_MS
     led.beat(2)
     led.beat(3)
@@ -501,7 +511,7 @@ def test_an_image_of_the_present_partition_epoch_leaves_a_change_pending() -> No
 def test_a_replica_that_the_image_adds_may_fetch() -> None:
     led = LedPartition()
     led.leader.update(21, (1, 2, 3), (1, 2, 3, 4), led.now)
-    led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now, 7))
+    led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now))
     assert led.proposed(4) == (1, 2, 3, 4)
 
 
@@ -511,7 +521,7 @@ def test_a_replica_that_the_image_adds_may_fetch() -> None:
 def test_a_broker_that_is_no_replica_has_to_come_again() -> None:
     led = LedPartition()
     with pytest.raises(UnknownLeaderEpoch):
-        led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now, 7))
+        led.leader.fetched(4, 7, 10, 0, led.now, FetchContact(led.now))
 
 
 def test_a_fetch_of_an_earlier_incarnation_is_rejected() -> None:

@@ -22,23 +22,20 @@ class FetchContact:
     without a session has a contact of its own.
     """
 
-    __slots__ = ("_broker_epoch", "displaced", "fetched_at_ms", "fetched_before_ms")
+    __slots__ = ("displaced", "fetched_at_ms", "fetched_before_ms")
 
-    def __init__(self, now_ms: float, broker_epoch: int) -> None:
+    def __init__(self, now_ms: float) -> None:
         self.fetched_at_ms = now_ms
         self.fetched_before_ms = now_ms
         self.displaced = False  # another session has fetched a clean partition of this one
-        self._broker_epoch = broker_epoch
 
-    def arrive(self, now_ms: float, broker_epoch: int) -> bool:
+    def arrive(self, now_ms: float) -> bool:
         """Note the arrival of a fetch of this session. Return whether all partitions are looked at
-        again: another session has fetched some, or the broker has registered again."""
+        again, because another session has fetched some."""
         self.fetched_before_ms = self.fetched_at_ms
         self.fetched_at_ms = now_ms
-        look_again = self.displaced or broker_epoch != self._broker_epoch
-        self.displaced = False
-        self._broker_epoch = broker_epoch
-        return look_again
+        displaced, self.displaced = self.displaced, False
+        return displaced
 
 
 class FollowerProgress:

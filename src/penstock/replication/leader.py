@@ -283,6 +283,14 @@ class PartitionLeader:
         """Return whether a fetch comes from an earlier incarnation of a live broker."""
         return broker_epoch != NO_BROKER_EPOCH and self._live_epoch(replica_id) > broker_epoch
 
+    def note_epoch(self, replica_id: int, broker_epoch: int, contact: FetchContact) -> None:
+        """Note the epoch of a follower that fetches, and does not name this partition. Progress of
+        another session may be that of an earlier incarnation."""
+        follower = self.followers.get(replica_id)
+        if follower is not None and follower.contact is contact:
+            if not self.is_stale(replica_id, broker_epoch):
+                follower.broker_epoch = broker_epoch
+
     def forget_session(self, replica_id: int, contact: FetchContact) -> None:
         """End the clean state of a follower in a session that no longer has the partition. A newer
         session stays."""

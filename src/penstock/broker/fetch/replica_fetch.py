@@ -72,14 +72,20 @@ def note_arrival(
         fetch_set.outside[watched] = None
 
 
-def let_join(fetch_set: "FetchSet", now_ms: float, changes: IsrChangesOfLeaders) -> None:
+def let_join(
+    fetch_set: "FetchSet", replica: FetchingReplica, now_ms: float, changes: IsrChangesOfLeaders
+) -> None:
     """Propose the in-sync sets that the follower may join. Each fetch looks again: the broker may
-    have been fenced, or another change pending, when the partition was fetched last."""
+    have been fenced, or another change pending, when the partition was named last. A fetch counts
+    for all partitions of its session, so its broker epoch does, too."""
+    contact = fetch_set.contact
+    assert contact is not None, "a follower's fetch has arrived"
     for watched in list(fetch_set.outside):
         partition = watched.partition
         if partition is None or fetch_set.replica_id in partition.leader.isr:
             del fetch_set.outside[watched]
         elif partition.leading:
+            partition.leader.note_epoch(*replica, contact)
             proposal = partition.leader.joining(fetch_set.replica_id, now_ms)
             if proposal is not None:
                 changes.propose(partition, proposal)

@@ -78,10 +78,12 @@ class WatchedPartition:
         if not self._set.closed:
             self._set.dirty[self] = None
 
-    def in_sync_set_changed(self) -> None:
-        """Let the next fetch look whether the follower may join, also if the partition is idle."""
-        if not self._set.closed:
-            self._set.outside[self] = None
+    def isr_changed(self) -> None:
+        """Let the next fetch of a follower that is out of sync propose to join."""
+        partition, fetch_set = self.partition, self._set
+        if partition is not None and not fetch_set.closed:
+            if fetch_set.replica_id not in partition.leader.isr:
+                fetch_set.outside[self] = None
 
     def watch(self, partition: "Partition | None") -> None:
         if self._set.closed:
@@ -141,12 +143,12 @@ class FetchSet:
         self.replica_id = -1
         self.outside: dict[WatchedPartition, None] = {}  # where the follower is not in sync
 
-    def arrive(self, replica_id: int, broker_epoch: int, now_ms: float) -> None:
+    def arrive(self, replica_id: int, now_ms: float) -> None:
         """Note a fetch of a follower: its clean partitions are caught up at this time."""
         self.replica_id = replica_id
         if self.contact is None:
-            self.contact = FetchContact(now_ms, broker_epoch)
-        elif self.contact.arrive(now_ms, broker_epoch):
+            self.contact = FetchContact(now_ms)
+        elif self.contact.arrive(now_ms):
             self.dirty.update(dict.fromkeys(self.watched.values()))
 
     def mark_dirty(self, watched: WatchedPartition) -> None:

@@ -153,7 +153,7 @@ class PendingFetch:
     def arrive(self, now_ms: float) -> None:
         """Note the arrival of a follower's fetch."""
         if self._replica is not None:
-            self._set.arrive(*self._replica, now_ms)
+            self._set.arrive(self._replica.replica_id, now_ms)
 
     def begin(self, now_ms: float) -> None:
         """Read the watched partitions; answer, or wait for more records."""
@@ -183,8 +183,8 @@ class PendingFetch:
 
     def _answer_or_wait(self, now_ms: float) -> None:
         self._arriving = False
-        if self._set.outside:
-            let_join(self._set, now_ms, self._broker.isr_changes)
+        if self._set.outside and self._replica is not None:
+            let_join(self._set, self._replica, now_ms, self._broker.isr_changes)
         if self._set.fetching is not None:
             # A second fetch on a session: the client waits no longer for the first one.
             self._set.fetching.answer()

@@ -65,8 +65,8 @@ class ReplicaWatcher(Protocol):
         """Note another high watermark, for the next answer."""
         ...
 
-    def in_sync_set_changed(self) -> None:
-        """Note another in-sync set: the follower may have to join it again."""
+    def isr_changed(self) -> None:
+        """Note that the follower has joined or left the in-sync set."""
         ...
 
 
@@ -249,10 +249,7 @@ class Partition:
         leader.require(self.settings.min_insync, self.replicas)
         moved = False
         if self.leading and state.leader_epoch == leader.epoch:
-            before = leader.isr
             moved = leader.update(state.partition_epoch, state.isr, state.replicas, mono_ms)
-            if leader.isr != before:
-                self.in_sync_set_changed()
         else:
             self.leading = True
             self.verified_producers.forget()
@@ -267,6 +264,13 @@ class Partition:
             )
         self._recount(moved=moved)
         self.follower_fetched()  # a replica may be away, or not be one any more
+        self.isr_changed()
+
+    def isr_changed(self) -> None:
+        """Notify the sessions of followers: one that has left the set joins by its next fetch, even
+        if that does not name the partition."""
+        for watcher in self.replica_watchers:
+            watcher.isr_changed()
 
     def follow(self, state: PartitionImage) -> None:
         """Apply the image of a partition that another node leads, or none; answer waiting requests
@@ -296,11 +300,6 @@ class Partition:
         self.notify_watchers()
         for watcher in self.replica_watchers:
             watcher.watermark_moved()
-
-    def in_sync_set_changed(self) -> None:
-        """Let followers that have left the set join again, with their next fetches."""
-        for watcher in self.replica_watchers:
-            watcher.in_sync_set_changed()
 
     def append_turn(self, now_ms: int, mono_ms: float) -> None:
         """Append all batches of this turn in one write, and answer their tickets."""

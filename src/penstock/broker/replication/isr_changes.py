@@ -161,7 +161,7 @@ class IsrChanges:
             isr = tuple(answer.isr)
             if leader.accepted(proposal, answer.leader_epoch, answer.partition_epoch, isr):
                 partition.watermark_moved()
-            partition.in_sync_set_changed()
+            partition.isr_changed()
             return
         if answer is not None:
             error = from_code(answer.error_code)
