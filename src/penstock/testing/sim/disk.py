@@ -351,6 +351,10 @@ class SimDisk:
         self._names[path] = self._durable_names[path] = node
         self._make_parents(path)
 
+    def content(self, path: str) -> bytes:
+        """Return the bytes of a file as the node sees them."""
+        return bytes(self._names[path].data)
+
     def files(self) -> dict[str, bytes]:
         """Return all files, by path."""
         return {path: bytes(node.data) for path, node in sorted(self._names.items())}

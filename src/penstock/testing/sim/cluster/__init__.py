@@ -3,9 +3,10 @@
 sim_cluster.py  SimCluster, SimNode: nodes with their disks, one life after the other
 draws.py        the settings of a seed
 routing.py      clients that route by Metadata; ledger.py has the answers that they got
-actors.py       an admin, producers, readers
-faults.py       drawn faults, each healed after a while
-observation.py  observers of the nodes' own code; checker.py has the invariants
+actors.py       an admin and readers; producers.py has those that write
+faults.py       drawn faults, each healed after a while; promises.py limits the deaths
+observation.py  observers of the nodes' own code
+checker.py      invariants of the quorum and of brokers; partition_checker.py has those of replicas
 simulation.py   one seed from its start to its end
 """
 

@@ -1,4 +1,4 @@
-"""Clients of a seed: an admin that changes topics, producers, and readers.
+"""Clients of a seed: an admin that changes topics, and readers; producers.py has those that write.
 
 A request without an answer may have taken effect: its topic gets no further promise. Each name and
 each value is used once.
@@ -16,8 +16,7 @@ from penstock.errors import (
 )
 from penstock.model import TopicPartition
 from penstock.testing.sim.client import CREATE_TOPICS, DELETE_TOPICS, FETCH, INIT_PRODUCER_ID
-from penstock.testing.sim.client import PRODUCE as PRODUCE_KEY
-from penstock.testing.sim.cluster.draws import ClusterDraw
+from penstock.testing.sim.cluster.draws import REPLICAS, ClusterDraw
 from penstock.testing.sim.cluster.ledger import ClusterLedger, TopicFate
 from penstock.testing.sim.cluster.routing import RoutedCall, RoutedScript, RoutingClient
 from penstock.testing.sim.invariants import require
@@ -25,13 +24,10 @@ from penstock.testing.sim.world import Simulation
 from penstock.wire.batch import (
     LENGTH,
     LENGTH_OVERHEAD,
-    Record,
     batch_headers,
-    build_batch,
     read_records,
 )
 from penstock.wire.messages import (
-    k00_produce,
     k01_fetch,
     k19_create_topics,
     k20_delete_topics,
@@ -46,7 +42,7 @@ CONFIG_MIN = 1_000_000
 SEGMENT_BYTES = "internal.segment.bytes"
 TOPIC_RESOURCE, SET = 2, 0
 TOPICS_MAX = 6
-PRODUCE_VERSION, FETCH_VERSION = 13, 13
+FETCH_VERSION = 13
 FETCH_WAIT_MS = 100
 # Errors after which nothing has changed.
 WITHOUT_EFFECT = (
@@ -124,7 +120,7 @@ class AdminActor(ClusterActor):
         fate = TopicFate(f"topic-{self.run.next_number()}")
         partitions = self.chance.randint(1, 3)
         topic = k19_create_topics.CreatableTopic(
-            name=fate.name, num_partitions=partitions, replication_factor=1
+            name=fate.name, num_partitions=partitions, replication_factor=REPLICAS
         )
         segment_bytes = str(self.run.draw.segment_bytes)
         topic.configs.append(
@@ -211,44 +207,6 @@ class AdminActor(ClusterActor):
         response = yield RoutedCall(self.any_broker(), INIT_PRODUCER_ID, 4, message)
         if response is not None and not response.error_code:
             self.ledger.note_producer_id(response.producer_id, self.name)
-
-
-class ProducerActor(ClusterActor):
-    """Writes records with acks=all to random partitions, each value once."""
-
-    def script(self) -> RoutedScript[None]:
-        while True:
-            yield self.rest(self.run.draw.rest_ms)
-            partition = self.choose_partition()
-            if partition is not None:
-                yield from self.produce(partition)
-
-    def produce(self, partition: TopicPartition) -> RoutedScript[bool]:
-        """Write some records; return whether they were acknowledged."""
-        leader = yield from self.find_leader(partition)
-        if leader < 0:
-            return False
-        size = self.chance.choice((0, 20, 200, 5_000))
-        values = [
-            b"%d:%s" % (self.run.next_number(), bytes(size))
-            for _ in range(self.chance.choice((1, 1, 3)))
-        ]
-        fate = self.ledger.topics[partition.topic]
-        topic = k00_produce.TopicProduceData(name=partition.topic, topic_id=fate.topic_id)
-        now_ms = self.world.clock.wall_ms()
-        records = build_batch([Record(n, now_ms, None, each) for n, each in enumerate(values)])
-        topic.partition_data.append(
-            k00_produce.PartitionProduceData(index=partition.partition, records=records)
-        )
-        message = k00_produce.ProduceRequest(acks=-1, timeout_ms=2_000, topic_data=[topic])
-        response = yield RoutedCall(leader, PRODUCE_KEY, PRODUCE_VERSION, message)
-        result = response.responses[0].partition_responses[0] if response is not None else None
-        if result is None or result.error_code:
-            self.leaders.pop(partition.topic, None)
-            return False
-        for offset, value in enumerate(values, result.base_offset):
-            self.ledger.note_acknowledged(partition, offset, value)
-        return True
 
 
 class ReaderActor(ClusterActor):

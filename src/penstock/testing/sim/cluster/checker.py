@@ -28,6 +28,7 @@ from penstock.raft.quorum_effects import (
 from penstock.raft.quorum_state import NO_NODE
 from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.testing.sim.cluster.metadata_history import BatchHistory, read_history
+from penstock.testing.sim.cluster.partition_checker import PartitionChecker
 from penstock.testing.sim.cluster.sim_cluster import SimNode
 from penstock.testing.sim.invariants import InvariantBroken, require
 from penstock.testing.sim.world import Simulation
@@ -45,8 +46,9 @@ SLOWEST_CLOCK = 0.98  # of two clocks with drift, one beside the other
 class ClusterChecker:
     """All that the nodes of one run have shown (observation.NodeObserver)."""
 
-    def __init__(self, simulation: Simulation, session_ms: float) -> None:
+    def __init__(self, simulation: Simulation, session_ms: float, *, may_lose: bool) -> None:
         self.counters: Counter[str] = Counter()
+        self.partitions = PartitionChecker(self.counters, may_lose=may_lose)
         self.committed = BatchHistory()
         self.newest_image = Image()
         self.on_leader: Callable[[int], None] = lambda _node_id: None

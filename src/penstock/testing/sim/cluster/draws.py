@@ -6,6 +6,7 @@ Timeouts are small, so that ten virtual seconds hold some ten faults.
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from penstock.testing.sim.cluster.sim_cluster import COMBINED
 
@@ -15,7 +16,33 @@ HEARTBEATS_PER_SESSION = 5
 SETTLE_FACTOR = 20
 SETTLE_MS_MIN = 15_000
 SEEDS_PER_ROTTEN_ONE = 6
+REPLICAS = 3
+PLAIN, IDEMPOTENT, LEADER_ONLY = "plain", "idempotent", "leader-only"
+PRODUCER_KINDS = (PLAIN, IDEMPOTENT, IDEMPOTENT, LEADER_ONLY)
+DISKS_CHANCE = 0.4
 SEEDS_PER_DYNAMIC_QUORUM = 5  # one of them has its voters in the log, the others are static
+
+
+class Hazard(Enum):
+    """How nodes die. KILLS: files keep all that was written. POWER: under fsync, unsynced bytes are
+    lost. TAILS: the same under page-cache, so acknowledged records leave a log; few deaths at a
+    time. DISKS: a disk comes back empty or older; few deaths at a time. BEYOND: TAILS without a
+    limit, so lost records are counted only."""
+
+    KILLS = "kills"
+    POWER = "power"
+    TAILS = "tails"
+    DISKS = "disks"
+    BEYOND = "beyond"
+
+
+HAZARDS = {
+    "fsync": (Hazard.POWER, Hazard.POWER, Hazard.POWER, Hazard.DISKS),
+    "page-cache": (Hazard.KILLS,) * 4
+    + (Hazard.TAILS,) * 4
+    + (Hazard.DISKS,) * 2
+    + (Hazard.BEYOND,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +64,28 @@ class ClusterDraw:
     disk_ms: float
     cold_chance: float
     breaks_connections: bool
-    producers: int
+    producers: tuple[str, ...]  # their kinds
     readers: int
     admins: int
     rest_ms: float  # of an actor between two requests
     segment_bytes: int
+    min_insync: int
+    hazard: Hazard
+
+    @property
+    def deaths_max(self) -> int | None:
+        """Return how many nodes may die unclean before all in-sync sets are whole again; None if
+        any number keeps all acknowledged records."""
+        return self.min_insync - 1 if self.hazard in (Hazard.TAILS, Hazard.DISKS) else None
+
+    @property
+    def may_lose(self) -> bool:
+        """Return whether deaths go beyond the promises of a cluster."""
+        return self.hazard is Hazard.BEYOND
+
+    @property
+    def loses_power(self) -> bool:
+        return self.hazard is not Hazard.KILLS
 
     @property
     def is_synced(self) -> bool:
@@ -63,6 +107,12 @@ def draw_cluster(seed: int, chance: random.Random) -> ClusterDraw:
     election_ms = chance.randint(50, 200)
     fetch_timeout_ms = chance.randint(100, 400)
     snapshot_bytes = pick((1_500, 4_000, 20_000_000))
+    durability = pick(("fsync", "page-cache"))
+    hazard = pick(HAZARDS[durability])
+    if BROKER in roles and chance.random() < DISKS_CHANCE:
+        hazard = Hazard.DISKS  # the disks of brokers that do not vote may be lost
+    is_limited = hazard in (Hazard.TAILS, Hazard.DISKS)
+    min_insync = pick((2, 2, 2, 3) if is_limited else (1, 2, 2, 2, 2, 3))
     settings = {
         "broker.session.timeout.ms": str(session_ms),
         "broker.heartbeat.interval.ms": str(session_ms // HEARTBEATS_PER_SESSION),
@@ -73,11 +123,19 @@ def draw_cluster(seed: int, chance: random.Random) -> ClusterDraw:
         "controller.socket.timeout.ms": str(pick((1_000, 4_000))),
         "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
         "log.segment.delete.delay.ms": str(pick((0, 200))),
-        "log.durability": pick(("fsync", "page-cache")),
+        "log.durability": durability,
         "log.preallocate": pick(("true", "false")),
         "log.flush.offset.checkpoint.interval.ms": str(pick((100, 60_000))),
         "replica.high.watermark.checkpoint.interval.ms": str(pick((70, 5_000))),
-        "offsets.topic.replication.factor": "1",
+        "min.insync.replicas": str(min_insync),
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.min.isr": str(min_insync),
+        "replica.lag.time.max.ms": str(chance.randint(150, 600)),
+        "replica.fetch.wait.max.ms": str(chance.randint(20, 100)),
+        "replica.fetch.backoff.ms": str(chance.randint(10, 60)),
+        "replica.socket.timeout.ms": str(chance.randint(200, 600)),
+        "leader.imbalance.check.interval.seconds": str(pick((1, 300))),
     }
     return ClusterDraw(
         roles=roles,
@@ -95,11 +153,13 @@ def draw_cluster(seed: int, chance: random.Random) -> ClusterDraw:
         disk_ms=pick((1.0, 8.0, 8.0, 30.0)),
         cold_chance=pick((0.0, 0.0, 0.5)),
         breaks_connections=chance.random() < 0.25,
-        producers=chance.randint(1, 2),
+        producers=tuple(pick(PRODUCER_KINDS) for _ in range(chance.randint(1, 2))),
         readers=1,
         admins=chance.randint(1, 2),
         rest_ms=pick((60.0, 150.0, 300.0)),
         segment_bytes=pick((20_000, 400_000)),
+        min_insync=min_insync,
+        hazard=hazard,
     )
 
 
@@ -109,5 +169,5 @@ def _draw_roles(chance: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]
     if kind < 0.7:
         return (COMBINED,) * 3, ()
     if kind < 0.85:
-        return (*(CONTROLLER,) * 3, *(BROKER,) * 2), ()
+        return (*(CONTROLLER,) * 3, *(BROKER,) * 3), ()
     return (*(COMBINED,) * 3, BROKER), (4,)

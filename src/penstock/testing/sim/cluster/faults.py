@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
-from penstock.testing.sim.cluster.draws import BROKER
+from penstock.testing.sim.cluster.draws import BROKER, Hazard
+from penstock.testing.sim.cluster.promises import UncleanDeaths
 from penstock.testing.sim.cluster.sim_cluster import SimNode
 from penstock.wire.messages.k64_unregister_broker import UnregisterBrokerRequest
 
@@ -38,6 +39,8 @@ class ClusterFaults:
         self._counters = simulation.checker.counters
         self._are_over = False
         self._double: SimNode | None = None  # a second process with the id of a broker
+        self._disk_faults = 0  # full disks and rot that have not ended
+        self._deaths = UncleanDeaths(simulation.draw.deaths_max, self._all_whole)
         kinds: list[tuple[int, Callable[[], None]]] = [
             (4, self._kill),
             (3, self._cut_power),
@@ -52,11 +55,11 @@ class ClusterFaults:
             (2, self._slow_disk),
             (2, self._fill_disk),
             (1, self._jump),
-            (1, self._swap_disk),
             (1, self._unregister),
-            (3, self._start_double),
             *([(8, self._rot)] if simulation.draw.rots else []),
         ]
+        if simulation.draw.hazard is Hazard.DISKS:
+            kinds += [(3, self._swap_disk), (3, self._start_double)]
         self._kinds = [kind for weight, kind in kinds for _ in range(weight)]
 
     def inject(self) -> None:
@@ -64,6 +67,18 @@ class ClusterFaults:
         kind = self._chance.choice(self._kinds)
         self._run.tell(kind.__name__.strip("_").replace("_", " "))
         kind()
+
+    # -- deaths within the promises
+
+    def _all_whole(self) -> bool:
+        return not self._disk_faults and self._run.is_whole
+
+    def _may_die(self) -> bool:
+        """Count an unclean death; return False if the promises do not cover it now."""
+        if self._deaths.try_one():
+            return True
+        self._counters["deaths left out"] += 1
+        return False
 
     # -- victims: the active controller suffers more often than its share
 
@@ -99,10 +114,10 @@ class ClusterFaults:
 
     def _kill(self) -> None:
         node = self._victim()
-        if node is not None:
-            self.kill_node(node)
+        if node is not None and self._may_die():
+            self._kill_node(node)
 
-    def kill_node(self, node: SimNode) -> None:
+    def _kill_node(self, node: SimNode) -> None:
         self._counters["kills"] += 1
         self._run.tell(f"node {node.node_id} is killed")
         node.kill()
@@ -110,31 +125,36 @@ class ClusterFaults:
 
     def _cut_power(self) -> None:
         node = self._victim()
-        if node is not None:
+        if node is not None and self._may_die():
             self._lose_power(node, machine=False)
 
     def _vanish(self) -> None:
         """Let a machine lose power without a reset of its connections."""
         node = self._victim()
-        if node is not None:
-            self._counters["vanished machines"] += 1
+        if node is not None and self._may_die():
             self._lose_power(node, machine=True)
 
     def _lose_power(self, node: SimNode, *, machine: bool) -> None:
+        """Cut the power of a node; kill it where files have to keep all that was written."""
+        if not self._run.draw.loses_power:
+            self._kill_node(node)
+            return
+        self._counters["vanished machines"] += machine
         self._counters["losses of power"] += 1
         self._run.tell(f"node {node.node_id} loses power")
         node.cut_power(machine=machine)
-        self._run.lost_power(node)
         self._restart_later(node)
 
     def _cut_all_power(self) -> None:
+        if self._deaths.is_limited:
+            return
         self._counters["losses of all power"] += 1
         for node in self._run.cluster.running:
             self._lose_power(node, machine=False)
 
     def _stop(self) -> None:
         node = self._victim()
-        if node is not None:
+        if node is not None and (node.is_ready or self._may_die()):
             self._counters["clean stops"] += 1
             self._stop_and_start(node, DOWN_MS, lambda: None)
 
@@ -169,7 +189,7 @@ class ClusterFaults:
         def next_one() -> None:
             while waiting and waiting[0].is_over:
                 waiting.pop(0)
-            if waiting and not self._are_over:
+            if waiting and not self._are_over and (waiting[0].is_ready or self._may_die()):
                 self._stop_and_start(
                     waiting.pop(0), ROLLING_GAP_MS, lambda: self._after(ROLLING_GAP_MS, next_one)
                 )
@@ -182,10 +202,11 @@ class ClusterFaults:
         if not brokers:
             return
         node = self._chance.choice(brokers)
+        if not self._run.can_lose_directory(node.node_id) or not self._may_die():
+            return
         self._counters["swapped disks"] += 1
         node.kill()
         node.replace_disks()
-        self._run.lost_disk(node)
         self._restart_later(node)
 
     # -- registrations
@@ -206,6 +227,8 @@ class ClusterFaults:
         if not brokers or self._double is not None:
             return
         node = self._chance.choice(brokers)
+        if not self._run.can_lose_directory(node.node_id) or not self._may_die():
+            return
         self._counters["second processes of a broker"] += 1
         self._double = double = self._run.cluster.make_node(
             node.node_id, BROKER, f"{node.host}-double"
@@ -213,7 +236,6 @@ class ClusterFaults:
         double.start()
         if double.failure is None:
             self._run.started(double)
-        self._run.has_other_directories(node.node_id)
         if self._chance.random() < 0.8 and not node.is_over:
             # Longer than a session, mostly: then the second process can register.
             sessions = self._chance.uniform(0.8, 2.0)
@@ -239,7 +261,7 @@ class ClusterFaults:
             if node.lives != life or node.is_over or self._are_over:
                 return
             self._counters["faults at a dangerous moment"] += 1
-            if self._chance.random() < 0.5:
+            if self._chance.random() < 0.5 and self._may_die():
                 self._lose_power(node, machine=False)
             else:
                 self._isolate_node(node)
@@ -277,28 +299,36 @@ class ClusterFaults:
 
     def _fill_disk(self) -> None:
         node = self._victim()
-        if node is None:
+        if node is None or not self._may_die():
             return
         self._counters["full disks"] += 1
+        self._disk_faults += 1
         self._run.tell(f"the disk of node {node.node_id} is full")
         disk = node.world.disk("data")
         disk.is_full = True
 
         def heal() -> None:
             disk.is_full = False
+            self._disk_faults -= 1
 
         self._after(FULL_DISK_MS, heal)
 
     def _rot(self) -> None:
         """Let a record of a node's metadata log be unreadable for a while, from its append on."""
         node = self._victim()
-        if node is None:
+        if node is None or not self._may_die():
             return
         self._counters["bit rot"] += 1
+        self._disk_faults += 1
         self._run.tell(f"the disk of node {node.node_id} rots")
         disk = node.world.disk("data")
         disk.rot_next(f"{METADATA_DIRECTORY}/")
-        self._after(ROT_MS, disk.end_rot)
+
+        def heal() -> None:
+            disk.end_rot()
+            self._disk_faults -= 1
+
+        self._after(ROT_MS, heal)
 
     # -- the network
 

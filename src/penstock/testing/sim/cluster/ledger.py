@@ -1,5 +1,6 @@
 """The answers that the clients of a simulated cluster got, as far as they bind the cluster."""
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from penstock.model import TopicPartition
@@ -27,6 +28,7 @@ class ClusterLedger:
     acknowledged: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
     seen: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
     producer_ids: dict[int, str] = field(default_factory=dict)
+    unbound: Container[TopicPartition] = ()  # partitions that have lost records
     changes: int = 0  # acknowledged ones
     records: int = 0
 
@@ -48,7 +50,11 @@ class ClusterLedger:
         offset: int,
         value: bytes,
     ) -> None:
-        known.setdefault(partition, {})[offset] = value
+        before = known.setdefault(partition, {}).setdefault(offset, value)
+        require(
+            before == value or partition in self.unbound,
+            f"{partition} had {before[:20]!r} at {offset}, and has {value[:20]!r}",
+        )
 
     @property
     def living(self) -> list[TopicFate]:

@@ -16,13 +16,17 @@ from penstock.broker.broker import Broker
 from penstock.broker.handlers.k00_produce import GeneralProduce
 from penstock.broker.handlers.k01_fetch import PendingFetch
 from penstock.broker.metadata.quorum_controller import QuorumController
+from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.replicas import Replicas
 from penstock.broker.produce.produce_cache import MultiPartitionAnswer, ProduceAnswer
 from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
+from penstock.log.log import Log
 from penstock.node.submission import Submission
 from penstock.raft.quorum import Quorum
 from penstock.raft.quorum_effects import QuorumEffect
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 from penstock.raft.snapshot import MetadataSnapshotId
+from penstock.replication.leader import PartitionLeader
 from penstock.wire.messages.k52_vote import VoteRequest, VoteResponse
 from penstock.wire.messages.k62_broker_registration import BrokerRegistrationRequest
 from penstock.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest
@@ -30,9 +34,24 @@ from penstock.wire.messages.k63_broker_heartbeat import BrokerHeartbeatRequest
 PRODUCE_ANSWERS = (ProduceAnswer, MultiPartitionAnswer, GeneralProduce)
 
 
+class PartitionObserver(Protocol):
+    """Gets the changes of replicas."""
+
+    def adopts(self, replicas: Replicas, partition: Partition) -> None: ...
+    def stores(self, log: Log, data: bytes) -> None: ...
+    def truncates(self, log: Log, kept_to: int, end_offset: int) -> None: ...
+    def advanced(self, leader: PartitionLeader) -> None: ...
+    def follows(self, partition: Partition) -> None: ...
+    def leads(self, leader: PartitionLeader) -> None: ...
+    def answers(self, partition: Partition | None) -> Partition | None: ...
+    def acknowledges(self, answer: Any, base_offset: int) -> None: ...
+
+
 class NodeObserver(Protocol):
     """Gets the events of all nodes, before they take effect."""
 
+    @property
+    def partitions(self) -> PartitionObserver: ...
     def performs(self, quorum: Quorum, effect: QuorumEffect) -> None: ...
     def stores(self, quorum: Quorum, data: bytes) -> None: ...
     def voted(self, quorum: Quorum, epoch: int, candidate_id: int) -> None:
@@ -98,7 +117,22 @@ def observed(observer: NodeObserver) -> Iterator[None]:
         for each in PRODUCE_ANSWERS:
             wrap(each, "succeeded", lambda method: _succeeding(observer, method))
         wrap(PendingFetch, "_read_partition", lambda method: _reading(observer, method))
+        _observe_partitions(observer.partitions, wrap)
         yield
+
+
+def _observe_partitions(
+    observer: PartitionObserver, wrap: Callable[[type, str, Callable[[Any], Any]], None]
+) -> None:
+    wrap(Replicas, "adopt", lambda method: _adopting(observer, method))
+    wrap(Log, "_commit", lambda method: _appending(observer, method))
+    wrap(Log, "shorten", lambda method: _truncating(observer, method))
+    for name in ("advance", "_advance_with_followers"):
+        wrap(PartitionLeader, name, lambda method: _advancing(observer, method))
+    wrap(Partition, "follow_offsets", lambda method: _following(observer, method))
+    wrap(PartitionLeader, "begin", lambda method: _leading(observer, method))
+    for name in ("append_turn", "release"):
+        wrap(Partition, name, lambda method: _answering(observer, method))
 
 
 def _performing(observer: NodeObserver, method: Any) -> Callable[..., Any]:
@@ -201,6 +235,7 @@ def _redirecting(observer: NodeObserver, method: Any) -> Callable[..., Any]:
 def _succeeding(observer: NodeObserver, method: Any) -> Callable[..., Any]:
     def succeeded(answer: Any, ticket: Any, base_offset: int, append_time_ms: int) -> None:
         observer.serves(ticket[1].listener.broker, "acknowledges")
+        observer.partitions.acknowledges(answer, base_offset)
         method(answer, ticket, base_offset, append_time_ms)
 
     return succeeded
@@ -213,3 +248,65 @@ def _reading(observer: NodeObserver, method: Any) -> Callable[..., Any]:
         return answer
 
     return read
+
+
+def _adopting(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def adopt(replicas: Replicas, partition: Partition) -> None:
+        observer.adopts(replicas, partition)
+        method(replicas, partition)
+
+    return adopt
+
+
+def _appending(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def commit(log: Log, stage: Any, leader_epoch: int) -> None:
+        method(log, stage, leader_epoch)
+        observer.stores(log, b"".join(stage.parts))
+
+    return commit
+
+
+def _truncating(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def shorten(log: Log, active: Any, closed: Any, end_offset: int) -> None:
+        is_empty = not closed and not active.size
+        observer.truncates(log, 0 if is_empty else end_offset, end_offset)
+        method(log, active, closed, end_offset)
+
+    return shorten
+
+
+def _advancing(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def advance(leader: PartitionLeader, *given: Any) -> Any:
+        moved = method(leader, *given)
+        if moved:
+            observer.advanced(leader)
+        return moved
+
+    return advance
+
+
+def _following(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def follow_offsets(partition: Partition, *given: Any) -> None:
+        method(partition, *given)
+        observer.follows(partition)
+
+    return follow_offsets
+
+
+def _leading(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def begin(leader: PartitionLeader, *given: Any) -> None:
+        method(leader, *given)
+        observer.leads(leader)
+
+    return begin
+
+
+def _answering(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def answer(partition: Partition, *given: Any) -> None:
+        before = observer.answers(partition)
+        try:
+            method(partition, *given)
+        finally:
+            observer.answers(before)
+
+    return answer

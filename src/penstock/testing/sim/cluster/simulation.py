@@ -1,8 +1,8 @@
 """One seed of a whole cluster: nodes, clients, faults, and the end in service.
 
 When the faults are over, the cluster has bounded virtual time until one controller is active, all
-images have every broker unfenced, and each partition on a live disk serves. Then the answers that
-clients got are compared with the images and logs.
+images have every broker unfenced, all in-sync sets are whole and each partition serves. Then the
+answers that clients got are compared with the images and logs.
 """
 
 import random
@@ -10,20 +10,31 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.controller.image import NO_LEADER, ConfigResourceId, Image
+from penstock.controller.image import ConfigResourceId, Image
 from penstock.model import TopicPartition
 from penstock.testing.sim.cluster.actors import (
     CONFIG,
     TOPIC_RESOURCE,
     AdminActor,
-    ProducerActor,
     ReaderActor,
 )
 from penstock.testing.sim.cluster.checker import ClusterChecker
-from penstock.testing.sim.cluster.draws import ClusterDraw, draw_cluster
+from penstock.testing.sim.cluster.draws import (
+    IDEMPOTENT,
+    LEADER_ONLY,
+    PLAIN,
+    ClusterDraw,
+    draw_cluster,
+)
 from penstock.testing.sim.cluster.faults import ClusterFaults
 from penstock.testing.sim.cluster.ledger import ClusterLedger
 from penstock.testing.sim.cluster.observation import observed, silenced
+from penstock.testing.sim.cluster.producers import (
+    IdempotentProducer,
+    LeaderProducer,
+    ProducerActor,
+)
+from penstock.testing.sim.cluster.promises import broken_sets, is_left_behind, online_replicas
 from penstock.testing.sim.cluster.routing import RoutedScript, RoutingClient
 from penstock.testing.sim.cluster.sim_cluster import SimCluster, SimNode
 from penstock.testing.sim.invariants import InvariantBroken, require
@@ -35,6 +46,7 @@ LATE_START_MS = (500.0, 3_000.0)
 LOOK_MS = 10.0
 STEPS_MAX = 400_000
 FINAL_CALL_PAUSE_MS = 20.0
+PRODUCERS = {PLAIN: ProducerActor, IDEMPOTENT: IdempotentProducer, LEADER_ONLY: LeaderProducer}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +101,17 @@ class ClusterSimulation:
             seed, self.draw.roles, self.draw.settings, kraft_version=self.draw.kraft_version
         )
         self.simulation: Simulation = self.cluster.simulation
-        self.checker = ClusterChecker(self.simulation, self.draw.session_ms)
-        self.ledger = ClusterLedger()
+        self.checker = ClusterChecker(
+            self.simulation, self.draw.session_ms, may_lose=self.draw.may_lose
+        )
+        self.ledger = ClusterLedger(unbound=self.checker.partitions.lost)
         self.clients: list[RoutingClient] = []
         self.story: list[str] | None = None  # notable events, one line each, if asked for
         self._outside = SimWorld(self.simulation, "outside")
         self._number = 0
-        self._lossy: set[TopicPartition] = set()  # unsynced records were lost with the power
-        self._swapped_ids: set[int] = set()  # of nodes that got an empty disk
         self.faults = ClusterFaults(self)
         self.checker.on_leader = self.faults.maybe_disturb
-        self.checker.tell = self.tell
+        self.checker.tell = self.checker.partitions.tell = self.tell
 
     @property
     def mix(self) -> ClusterDraw:
@@ -138,25 +150,20 @@ class ClusterSimulation:
             node.world.disk("data").cold = True
         self.checker.watch(node)
 
-    def lost_power(self, node: SimNode) -> None:
-        if not self.draw.is_synced:
-            self._note_losses(node)
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all nodes serve, and all in-sync sets of the newest image are whole."""
+        nodes = self.cluster.nodes.values()
+        return all(each.is_ready for each in nodes) and self._is_complete(self.newest_image)
 
-    def lost_disk(self, node: SimNode) -> None:
-        """Note that a node starts again with an empty disk."""
-        self.has_other_directories(node.node_id)
-        self._note_losses(node)
-
-    def has_other_directories(self, node_id: int) -> None:
-        """Note that a broker may register with other directories than before."""
-        self._swapped_ids.add(node_id)
-
-    def _note_losses(self, node: SimNode) -> None:
-        """Note the partitions whose only replica has lost records."""
-        for topic in self.newest_image.topics.values():
-            for index, partition in topic.partitions.items():
-                if partition.replicas == (node.node_id,):
-                    self._lossy.add(TopicPartition(topic.name, index))
+    def can_lose_directory(self, node_id: int) -> bool:
+        """Return whether min.insync.replicas replicas of each partition are left without a node."""
+        image = self.newest_image
+        return all(
+            len([each for each in online_replicas(image, partition) if each != node_id])
+            >= self.draw.min_insync
+            for _topic, partition in image.partitions()
+        )
 
     # -- a run
 
@@ -186,7 +193,9 @@ class ClusterSimulation:
             span = LATE_START_MS if node.node_id in draw.late_ids else (0.0, FIRST_START_MS)
             self.later(chance.uniform(*span), lambda node=node: self.faults.start(node))  # type: ignore[misc]
         self.clients += [AdminActor(self, f"admin-{n}") for n in range(draw.admins)]
-        self.clients += [ProducerActor(self, f"producer-{n}") for n in range(draw.producers)]
+        self.clients += [
+            PRODUCERS[kind](self, f"{kind}-producer-{n}") for n, kind in enumerate(draw.producers)
+        ]
         self.clients += [ReaderActor(self, f"reader-{n}") for n in range(draw.readers)]
         for client in self.clients:
             client.start()
@@ -256,32 +265,24 @@ class ClusterSimulation:
         return all(self._is_complete(each.image) for each in nodes)
 
     def _is_complete(self, image: Image) -> bool:
-        """Return whether an image has all brokers unfenced, and a leader of each partition whose
-        replica has kept its records."""
+        """Return whether an image has all brokers unfenced, and all in-sync sets whole."""
         for broker_id in self.broker_ids:
             broker = image.brokers.get(broker_id)
             if broker is None or broker.fenced:
                 return False
             if broker.epoch != self.cluster.nodes[broker_id].broker_epoch:
                 return False
-        return all(
-            partition.leader != NO_LEADER
-            for topic in image.topics.values()
-            for index, partition in topic.partitions.items()
-            if not self._is_lossy(TopicPartition(topic.name, index), image)
-        )
+        return next(broken_sets(image), None) is None
 
-    def _is_lossy(self, partition: TopicPartition, image: Image) -> bool:
-        """Return whether the only replica of a partition may have lost records, or stays offline
-        because its broker has lost the directory."""
-        if partition in self._lossy:
-            return True
+    def _can_serve(self, partition: TopicPartition) -> bool:
+        """Return whether enough replicas of a partition still have their directories."""
+        image = self.newest_image
         topic = image.topics.get(partition.topic)
         known = topic.partitions.get(partition.partition) if topic is not None else None
-        if known is None or known.replicas[0] not in self._swapped_ids:
-            return False
-        broker = image.brokers.get(known.replicas[0])
-        return broker is not None and known.directories[0] not in broker.directories
+        if known is None:
+            return True
+        enough = len(online_replicas(image, known)) >= self.draw.min_insync
+        return enough and not is_left_behind(image, known)
 
     def _disorder(self) -> str:
         lines = []
@@ -294,17 +295,16 @@ class ClusterSimulation:
                 each.broker_id: "fenced" if each.fenced else "serves"
                 for each in image.brokers.values()
             }
-            leaderless = [
-                f"{topic.name}-{index}"
-                for topic in image.topics.values()
-                for index, partition in topic.partitions.items()
-                if partition.leader == NO_LEADER
+            broken = [
+                f"{name}: leader {each.leader} of {each.replicas}, in sync {each.isr}, eligible "
+                f"{each.eligible_leaders}, last leader {each.last_known_leaders}"
+                for name, each in broken_sets(image)
             ]
             lines.append(
                 f"  node {node.node_id}: ready={node.is_ready} "
                 f"active={node.broker.metadata.is_active} leader={view.leader_id} "
                 f"epoch={view.epoch} image={image.offset} brokers={brokers} "
-                f"without leader={leaderless}"
+                f"sets that are not whole={broken}"
             )
         return "\n".join(lines)
 
@@ -314,7 +314,7 @@ class ClusterSimulation:
             partition
             for fate in self.ledger.living
             for index in range(fate.partitions)
-            if not self._is_lossy(partition := TopicPartition(fate.name, index), self.newest_image)
+            if self._can_serve(partition := TopicPartition(fate.name, index))
         ]
         admin, reader = FinalAdmin(self, "final-admin"), FinalReader(self, partitions)
         for client in (admin, reader):
@@ -355,6 +355,12 @@ class ClusterSimulation:
         """Compare all that was acknowledged or read with the logs as they are in the end."""
         for partition, end_offset in self._final_positions.items():
             seen = self.ledger.seen[partition]
+            if partition in self.ledger.unbound:
+                continue
+            require(
+                len(set(seen.values())) == len(seen),
+                f"{partition} has a record twice: {Counter(seen.values()).most_common(1)}",
+            )
             for offset, value in self.ledger.acknowledged.get(partition, {}).items():
                 require(
                     seen.get(offset) == value,
