@@ -243,3 +243,22 @@ def test_a_start_follows_no_leader_before_the_marker_of_the_clean_stop_is_gone(
 
     topic.run_until(serves)
     assert not early
+
+
+def test_a_replica_is_online_again_after_a_kill_behind_its_truncation(
+    topic: ReplicatedTopic,
+) -> None:
+    cluster, former = topic.cluster, topic.cluster.nodes[topic.leader]
+    others = [each.host for each in cluster.running if each is not former]
+    cluster.simulation.network.separate([former.host], others)
+    topic.produce(b"lost", acks=1, node_id=former.node_id)
+    replica = topic.replica(former.node_id)
+    replica.directory.wrote(replica)  # page-cache syncs later
+    former.broker.touch()
+    topic.run_until(lambda: replica.log.synced_offset == 1)
+    cluster.simulation.run_for(2_000)  # the durable record goes into the checkpoints
+    cluster.simulation.network.heal()
+    topic.run_until(lambda: replica.log.end_offset == 0 and not replica.log.truncating)
+    former.kill()
+    former.start()
+    topic.run_until_in_sync()
