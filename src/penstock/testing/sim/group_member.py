@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from struct import pack
 
 from penstock.model import TopicPartition, id_to_text
-from penstock.testing.sim.script import Ask, Script, ScriptedClient, TopicFacts
+from penstock.testing.sim.script import Ask, Script, ScriptOwner, TopicFacts
 from penstock.testing.sim.transactional import CommittingMember
 from penstock.testing.sim.zombies import Claim, Owners
 from penstock.wire.codec import write
@@ -40,7 +40,7 @@ class SimMembership(ABC):
 
     def __init__(
         self,
-        client: ScriptedClient,
+        client: ScriptOwner,
         group: str,
         topics: Mapping[str, TopicFacts],
         owners: Owners,
@@ -85,7 +85,7 @@ class ClassicMembership(SimMembership):
 
     def __init__(
         self,
-        client: ScriptedClient,
+        client: ScriptOwner,
         group: str,
         topics: Mapping[str, TopicFacts],
         owners: Owners,
@@ -229,7 +229,7 @@ class ConsumerMembership(SimMembership):
 
     def __init__(
         self,
-        client: ScriptedClient,
+        client: ScriptOwner,
         group: str,
         topics: Mapping[str, TopicFacts],
         owners: Owners,

@@ -6,10 +6,11 @@ broken connection or a timeout. In between it may yield a `ScriptPause`.
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from random import Random
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from penstock.testing.sim.client import METADATA, METADATA_VERSION, SimClient
-from penstock.testing.sim.world import Simulation
+from penstock.testing.sim.world import Simulation, SimWorld
 from penstock.wire.messages import k03_metadata, k10_find_coordinator
 
 T = TypeVar("T")
@@ -44,6 +45,16 @@ Script: TypeAlias = Generator[Ask | ScriptPause, Any, T]
 class TopicFacts(NamedTuple):
     topic_id: bytes
     partitions: int
+
+
+class ScriptOwner(Protocol):
+    """A client, as the scripts of transactions and groups see it."""
+
+    name: str
+    chance: Random
+    world: SimWorld
+
+    def pause(self, low_ms: float, high_ms: float) -> ScriptPause: ...
 
 
 class ScriptedClient(SimClient):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock.model import TopicPartition
 from penstock.testing.sim.client import DUPLICATE_SEQUENCE, INIT_PRODUCER_ID, PRODUCE
-from penstock.testing.sim.script import Ask, Script, ScriptedClient, TopicFacts
+from penstock.testing.sim.script import Ask, Script, ScriptOwner, TopicFacts
 from penstock.testing.sim.zombies import NO_PRODUCER, ClaimedProducer, Grants, ZombieProducer
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import (
@@ -24,10 +24,10 @@ from penstock.wire.messages import (
 
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 # Retriable: coordinators that load or move, topics that do not exist yet, markers in flight.
-PASSING = (3, 6, 7, 14, 15, 16, 19, 51, 56, 100)
-# After these the effect of the request is unknown: a broker that loses a log, or its coordinator,
-# sends them to all waiting clients, even for stored records.
-DOUBTFUL = (7, 15, 16, 56)
+PASSING = (3, 6, 7, 14, 15, 16, 19, 20, 51, 56, 100)
+# After these the effect of the request is unknown: a broker that loses a log, a leadership, or its
+# coordinator sends them to all waiting clients, even for stored records.
+DOUBTFUL = (6, 7, 15, 16, 20, 56)
 STORED = (0, DUPLICATE_SEQUENCE)
 INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING = 47, 48, 49
 FENCED, ABORTABLE = 90, 120
@@ -91,7 +91,7 @@ class TransactionalProducer:
 
     def __init__(
         self,
-        client: ScriptedClient,
+        client: ScriptOwner,
         transactional_id: str,
         versions: TransactionApiVersions,
         topics: Mapping[str, TopicFacts],

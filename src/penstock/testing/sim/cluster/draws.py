@@ -20,6 +20,7 @@ REPLICAS = 3
 PLAIN, IDEMPOTENT, LEADER_ONLY = "plain", "idempotent", "leader-only"
 PRODUCER_KINDS = (PLAIN, IDEMPOTENT, IDEMPOTENT, LEADER_ONLY)
 DISKS_CHANCE = 0.4
+DELIVERS_CHANCE = 0.4
 SEEDS_PER_DYNAMIC_QUORUM = 5  # one of them has its voters in the log, the others are static
 
 
@@ -42,6 +43,14 @@ HAZARDS = {
     + (Hazard.TAILS,) * 4
     + (Hazard.DISKS,) * 2
     + (Hazard.BEYOND,),
+}
+# With a directory that is lost for good, two replicas are left.
+MIN_INSYNC = {
+    Hazard.KILLS: (1, 2, 2, 2, 2, 3),
+    Hazard.POWER: (1, 2, 2, 2, 2, 3),
+    Hazard.TAILS: (2, 2, 2, 3),
+    Hazard.DISKS: (2,),
+    Hazard.BEYOND: (1, 2, 2, 3),
 }
 
 
@@ -71,6 +80,8 @@ class ClusterDraw:
     segment_bytes: int
     min_insync: int
     hazard: Hazard
+    delivers: bool  # transactions and groups
+    group_session_ms: int
 
     @property
     def deaths_max(self) -> int | None:
@@ -106,36 +117,18 @@ def draw_cluster(seed: int, chance: random.Random) -> ClusterDraw:
     session_ms = chance.randint(200, 900)
     election_ms = chance.randint(50, 200)
     fetch_timeout_ms = chance.randint(100, 400)
-    snapshot_bytes = pick((1_500, 4_000, 20_000_000))
     durability = pick(("fsync", "page-cache"))
     hazard = pick(HAZARDS[durability])
     if BROKER in roles and chance.random() < DISKS_CHANCE:
         hazard = Hazard.DISKS  # the disks of brokers that do not vote may be lost
-    is_limited = hazard in (Hazard.TAILS, Hazard.DISKS)
-    min_insync = pick((2, 2, 2, 3) if is_limited else (1, 2, 2, 2, 2, 3))
-    settings = {
-        "broker.session.timeout.ms": str(session_ms),
-        "broker.heartbeat.interval.ms": str(session_ms // HEARTBEATS_PER_SESSION),
-        "controller.quorum.election.timeout.ms": str(election_ms),
-        "controller.quorum.fetch.timeout.ms": str(fetch_timeout_ms),
-        "controller.quorum.election.backoff.max.ms": str(chance.randint(20, election_ms)),
-        "controller.quorum.request.timeout.ms": str(chance.randint(100, 400)),
-        "controller.socket.timeout.ms": str(pick((1_000, 4_000))),
-        "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
-        "log.segment.delete.delay.ms": str(pick((0, 200))),
+    min_insync = pick(MIN_INSYNC[hazard])
+    delivers = hazard is not Hazard.BEYOND and chance.random() < DELIVERS_CHANCE
+    group_session_ms = pick((300, 800))
+    settings = _draw_settings(chance, session_ms, election_ms, fetch_timeout_ms) | {
         "log.durability": durability,
-        "log.preallocate": pick(("true", "false")),
-        "log.flush.offset.checkpoint.interval.ms": str(pick((100, 60_000))),
-        "replica.high.watermark.checkpoint.interval.ms": str(pick((70, 5_000))),
         "min.insync.replicas": str(min_insync),
-        "offsets.topic.num.partitions": "2",
-        "transaction.state.log.num.partitions": "2",
         "transaction.state.log.min.isr": str(min_insync),
-        "replica.lag.time.max.ms": str(chance.randint(150, 600)),
-        "replica.fetch.wait.max.ms": str(chance.randint(20, 100)),
-        "replica.fetch.backoff.ms": str(chance.randint(10, 60)),
-        "replica.socket.timeout.ms": str(chance.randint(200, 600)),
-        "leader.imbalance.check.interval.seconds": str(pick((1, 300))),
+        "group.consumer.session.timeout.ms": str(group_session_ms),
     }
     return ClusterDraw(
         roles=roles,
@@ -160,7 +153,45 @@ def draw_cluster(seed: int, chance: random.Random) -> ClusterDraw:
         segment_bytes=pick((20_000, 400_000)),
         min_insync=min_insync,
         hazard=hazard,
+        delivers=delivers,
+        group_session_ms=group_session_ms,
     )
+
+
+def _draw_settings(
+    chance: random.Random, session_ms: int, election_ms: int, fetch_timeout_ms: int
+) -> dict[str, str]:
+    """Return the settings of all nodes that have no part in the promises."""
+    pick = chance.choice
+    snapshot_bytes = pick((1_500, 4_000, 20_000_000))
+    return {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // HEARTBEATS_PER_SESSION),
+        "controller.quorum.election.timeout.ms": str(election_ms),
+        "controller.quorum.fetch.timeout.ms": str(fetch_timeout_ms),
+        "controller.quorum.election.backoff.max.ms": str(chance.randint(20, election_ms)),
+        "controller.quorum.request.timeout.ms": str(chance.randint(100, 400)),
+        "controller.socket.timeout.ms": str(pick((1_000, 4_000))),
+        "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
+        "log.segment.delete.delay.ms": str(pick((0, 200))),
+        "log.preallocate": pick(("true", "false")),
+        "log.flush.offset.checkpoint.interval.ms": str(pick((100, 60_000))),
+        "replica.high.watermark.checkpoint.interval.ms": str(pick((70, 5_000))),
+        "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "2",
+        "replica.lag.time.max.ms": str(chance.randint(150, 600)),
+        "replica.fetch.wait.max.ms": str(chance.randint(20, 100)),
+        "replica.fetch.backoff.ms": str(chance.randint(10, 60)),
+        "replica.socket.timeout.ms": str(chance.randint(200, 600)),
+        "leader.imbalance.check.interval.seconds": str(pick((1, 300))),
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+        "group.initial.rebalance.delay.ms": str(pick((0, 100))),
+        "group.min.session.timeout.ms": "50",
+        "group.consumer.min.session.timeout.ms": "50",
+        "group.consumer.min.heartbeat.interval.ms": "1",
+        "group.consumer.heartbeat.interval.ms": "50",
+        "group.consumer.assignment.interval.ms": str(pick((0, 100))),
+    }
 
 
 def _draw_roles(chance: random.Random) -> tuple[tuple[str, ...], tuple[int, ...]]:

@@ -19,6 +19,7 @@ from penstock.testing.sim.cluster.actors import (
     ReaderActor,
 )
 from penstock.testing.sim.cluster.checker import ClusterChecker
+from penstock.testing.sim.cluster.deliveries import DeliveryClients
 from penstock.testing.sim.cluster.draws import (
     IDEMPOTENT,
     LEADER_ONLY,
@@ -106,6 +107,7 @@ class ClusterSimulation:
         )
         self.ledger = ClusterLedger(unbound=self.checker.partitions.lost)
         self.clients: list[RoutingClient] = []
+        self.deliveries = DeliveryClients(self, self.cluster) if self.draw.delivers else None
         self.story: list[str] | None = None  # notable events, one line each, if asked for
         self._outside = SimWorld(self.simulation, "outside")
         self._number = 0
@@ -135,6 +137,9 @@ class ClusterSimulation:
     def next_number(self) -> int:
         self._number += 1
         return self._number
+
+    def count(self, event: str) -> None:
+        self.checker.count(event)
 
     def change_acknowledged(self) -> None:
         active = self.cluster.active
@@ -177,6 +182,8 @@ class ClusterSimulation:
             self._wait(self._is_in_order, self._disorder)
             self._stop_clients()
             self._serve()
+            if self.deliveries is not None:
+                self._deliver(self.deliveries)
             self.checker.counters["ms until service"] += int(self.simulation.now_ms - healed_ms)
             self._judge()
         counters = self.checker.counters
@@ -199,6 +206,9 @@ class ClusterSimulation:
         self.clients += [ReaderActor(self, f"reader-{n}") for n in range(draw.readers)]
         for client in self.clients:
             client.start()
+        if self.deliveries is not None:
+            self.deliveries.start()
+            self._every(draw.fault_gap_ms, self.deliveries.disturb)
         self._every(draw.fault_gap_ms, self.faults.inject)
         if draw.breaks_connections:
             self._every(draw.fault_gap_ms / 4, self.simulation.network.break_one)
@@ -326,6 +336,18 @@ class ClusterSimulation:
         self._final_positions = reader.positions
         for client in (admin, reader):
             client.stop()
+
+    def _deliver(self, deliveries: DeliveryClients) -> None:
+        """Let each group and each transaction come to its end."""
+        deliveries.calm_down()
+        self._wait(lambda: not deliveries.unrest(), lambda: str(deliveries.unrest()))
+        readers = deliveries.readers()
+        for reader in readers:
+            reader.start()
+        self._wait(lambda: all(each.is_over for each in readers), lambda: "reads to the end")
+        deliveries.finish()
+        self._wait(lambda: deliveries.are_over, lambda: "clients that finish")
+        deliveries.judge()
 
     # -- the answers that clients got
 
