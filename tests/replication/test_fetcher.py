@@ -288,6 +288,14 @@ def test_a_session_with_another_epoch_is_ended_by_the_next_one() -> None:
     assert (request.session_id, request.session_epoch) == (9, 0)
 
 
+def test_a_new_registration_is_named_for_all_partitions() -> None:
+    node = FetchingNode()
+    node.open_session()
+    node.fetcher.registered(8)
+    request = node.ask()
+    assert (request.replica_state.replica_epoch, len(named(request))) == (8, 3)
+
+
 def test_any_other_error_delays_the_next_request() -> None:
     node = FetchingNode()
     node.open_session()

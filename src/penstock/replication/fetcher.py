@@ -133,6 +133,13 @@ class ReplicaFetcher:
             self._removed[key] = None
         return entry.follower
 
+    def registered(self, broker_epoch: int) -> None:
+        """Fetch in the epoch of a new registration. A full request tells the leader about all
+        partitions: those that a session does not name again keep the epoch of their last fetch."""
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            self._session.restart()
+
     def changed(self, follower: PartitionFollower) -> None:
         """Look at a partition for the next request: a step is finished, a question is answered, or
         the leader epoch or the log start has changed."""

@@ -126,7 +126,7 @@ class LeaderFetches:
         if self._over or self.fetcher.in_flight:
             return
         self.syncing.clear()  # those that are still here are late
-        self.fetcher.broker_epoch = self._followers.broker_epoch
+        self.fetcher.registered(self._followers.broker_epoch)
         request = self.fetcher.next_request(now_ms)
         if request is None:
             self._wait(now_ms)
