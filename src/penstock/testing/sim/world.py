@@ -366,7 +366,13 @@ class WorldDisk(SimDisk):
         super().later(work, done)
 
     def crash(self, seed: int | None = None) -> "WorldDisk":
-        survived = super().crash(seed)
+        return self._with_files_of(super().crash(seed))
+
+    def backup(self) -> "WorldDisk":
+        """Return a disk with the files of this moment."""
+        return self._with_files_of(self)
+
+    def _with_files_of(self, survived: SimDisk) -> "WorldDisk":
         after = WorldDisk(self._random.randrange(2**32), root=self.root, cold=self.cold)
         for path in _directories(survived):
             after.make_directory(path)

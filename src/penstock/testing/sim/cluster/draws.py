@@ -44,6 +44,12 @@ HAZARDS = {
     + (Hazard.DISKS,) * 2
     + (Hazard.BEYOND,),
 }
+DIRECTORIES = (
+    {"log.dirs": "data"},
+    {"log.dirs": "data", "metadata.log.dir": "metadata"},
+    {"log.dirs": "data,more-data"},
+    {"log.dirs": "data,more-data", "metadata.log.dir": "metadata"},
+)
 # With a directory that is lost for good, two replicas are left.
 MIN_INSYNC = {
     Hazard.KILLS: (1, 2, 2, 2, 2, 3),
@@ -172,6 +178,7 @@ def _draw_settings(
         "controller.quorum.election.backoff.max.ms": str(chance.randint(20, election_ms)),
         "controller.quorum.request.timeout.ms": str(chance.randint(100, 400)),
         "controller.socket.timeout.ms": str(pick((1_000, 4_000))),
+        **pick(DIRECTORIES),
         "metadata.log.max.record.bytes.between.snapshots": str(snapshot_bytes),
         "log.segment.delete.delay.ms": str(pick((0, 200))),
         "log.preallocate": pick(("true", "false")),

@@ -23,6 +23,7 @@ SLOW_DISK_MS = (200.0, 1_000.0)
 SLOW_SYNC_MS = (60.0, 400.0)
 FULL_DISK_MS = (50.0, 600.0)
 ROT_MS = (50.0, 600.0)
+BACKUP_AGE_MS = (100.0, 2_500.0)
 DOUBLE_MS = (1_000.0, 4_000.0)
 WALL_JUMP_MS = (-3_600_000, 3_600_000)
 ROLLING_GAP_MS = (50.0, 600.0)
@@ -59,7 +60,7 @@ class ClusterFaults:
             *([(8, self._rot)] if simulation.draw.rots else []),
         ]
         if simulation.draw.hazard is Hazard.DISKS:
-            kinds += [(3, self._swap_disk), (3, self._start_double)]
+            kinds += [(3, self._swap_disk), (3, self._start_double), (6, self._restore_disk)]
         self._kinds = [kind for weight, kind in kinds for _ in range(weight)]
 
     def inject(self) -> None:
@@ -209,6 +210,25 @@ class ClusterFaults:
         node.replace_disks()
         self._restart_later(node)
 
+    def _restore_disk(self) -> None:
+        """Give a node an older copy of a disk that holds no vote."""
+        node = self._victim()
+        if node is None or not node.record_disks or not node.is_ready:
+            return
+        backup = self._chance.choice(node.record_disks).backup()
+
+        def swap() -> None:
+            if node.is_over or self._are_over or not self._run.can_lose_directory(node.node_id):
+                return
+            if self._may_die():
+                self._counters["restored disks"] += 1
+                self._run.tell(f"node {node.node_id} gets an older {backup.root}")
+                node.kill()
+                node.restore(backup)
+                self._restart_later(node)
+
+        self._after(BACKUP_AGE_MS, swap)
+
     # -- registrations
 
     def _unregister(self) -> None:
@@ -303,8 +323,8 @@ class ClusterFaults:
             return
         self._counters["full disks"] += 1
         self._disk_faults += 1
-        self._run.tell(f"the disk of node {node.node_id} is full")
-        disk = node.world.disk("data")
+        disk = self._chance.choice(list(node.world.disks.values()))
+        self._run.tell(f"the disk {disk.root} of node {node.node_id} is full")
         disk.is_full = True
 
         def heal() -> None:
@@ -321,7 +341,7 @@ class ClusterFaults:
         self._counters["bit rot"] += 1
         self._disk_faults += 1
         self._run.tell(f"the disk of node {node.node_id} rots")
-        disk = node.world.disk("data")
+        disk = node.metadata_disk
         disk.rot_next(f"{METADATA_DIRECTORY}/")
 
         def heal() -> None:

@@ -48,6 +48,19 @@ class SimNode:
         self._settings = settings
         self._voters = voters
         self._disks: dict[str, WorldDisk] = {}
+        config = BrokerConfig.of(settings)
+        self._roots = tuple(dict.fromkeys((config.metadata_log_dir, *config.log_dirs)))
+
+    @property
+    def metadata_disk(self) -> WorldDisk:
+        return self.world.disk(self._roots[0])
+
+    @property
+    def record_disks(self) -> list[WorldDisk]:
+        """Return the disks that hold no vote: those without metadata, and all of a node that does
+        not vote."""
+        votes = "controller" in self.roles
+        return [self.world.disk(root) for root in self._roots[1 if votes else 0 :]]
 
     @property
     def is_broker(self) -> bool:
@@ -92,11 +105,13 @@ class SimNode:
             self._die(self.world.disks_after_kill)
 
     def _format(self) -> None:
-        disk = self.world.disk("data")
-        disk.lock(".lock")
+        disks = [self.world.disk(root) for root in self._roots]
+        for disk in disks:
+            disk.lock(".lock")
         request = FormatRequest(self.cluster_id, self.node_id, self._voters)
-        format_now([disk], request, clock=self.world.clock, entropy=self.world.entropy)
-        disk.unlock()
+        format_now(disks, request, clock=self.world.clock, entropy=self.world.entropy)
+        for disk in disks:
+            disk.unlock()
 
     def _has_become_ready(self) -> None:
         self.is_ready = True
@@ -128,6 +143,11 @@ class SimNode:
         """Give the next life empty disks, which it formats."""
         assert self.is_over, "the disks of a running node stay"
         self._disks = {}
+
+    def restore(self, backup: WorldDisk) -> None:
+        """Give the next life an older disk."""
+        assert self.is_over, "the disks of a running node stay"
+        self._disks[backup.root] = backup
 
     def _die(self, disks: Callable[[], dict[str, WorldDisk]], *, machine: bool = False) -> None:
         self.is_ready = False

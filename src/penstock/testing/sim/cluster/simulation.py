@@ -25,6 +25,7 @@ from penstock.testing.sim.cluster.draws import (
     LEADER_ONLY,
     PLAIN,
     ClusterDraw,
+    Hazard,
     draw_cluster,
 )
 from penstock.testing.sim.cluster.faults import ClusterFaults
@@ -35,7 +36,7 @@ from penstock.testing.sim.cluster.producers import (
     LeaderProducer,
     ProducerActor,
 )
-from penstock.testing.sim.cluster.promises import broken_sets, is_left_behind, online_replicas
+from penstock.testing.sim.cluster.promises import ReplicaSets
 from penstock.testing.sim.cluster.routing import RoutedScript, RoutingClient
 from penstock.testing.sim.cluster.sim_cluster import SimCluster, SimNode
 from penstock.testing.sim.invariants import InvariantBroken, require
@@ -111,6 +112,7 @@ class ClusterSimulation:
         self.story: list[str] | None = None  # notable events, one line each, if asked for
         self._outside = SimWorld(self.simulation, "outside")
         self._number = 0
+        self.sets = ReplicaSets(self.cluster, loses_disks=self.draw.hazard is Hazard.DISKS)
         self.faults = ClusterFaults(self)
         self.checker.on_leader = self.faults.maybe_disturb
         self.checker.tell = self.checker.partitions.tell = self.tell
@@ -152,7 +154,8 @@ class ClusterSimulation:
 
     def started(self, node: SimNode) -> None:
         if self.draw.cold_chance and self.chance.random() < self.draw.cold_chance:
-            node.world.disk("data").cold = True
+            for disk in node.world.disks.values():
+                disk.cold = True
         self.checker.watch(node)
 
     @property
@@ -165,9 +168,9 @@ class ClusterSimulation:
         """Return whether min.insync.replicas replicas of each partition are left without a node."""
         image = self.newest_image
         return all(
-            len([each for each in online_replicas(image, partition) if each != node_id])
+            len([each for each in self.sets.online(image, *both) if each != node_id])
             >= self.draw.min_insync
-            for _topic, partition in image.partitions()
+            for both in image.partitions()
         )
 
     # -- a run
@@ -282,17 +285,17 @@ class ClusterSimulation:
                 return False
             if broker.epoch != self.cluster.nodes[broker_id].broker_epoch:
                 return False
-        return next(broken_sets(image), None) is None
+        return next(self.sets.broken(image), None) is None
 
     def _can_serve(self, partition: TopicPartition) -> bool:
         """Return whether enough replicas of a partition still have their directories."""
         image = self.newest_image
         topic = image.topics.get(partition.topic)
-        known = topic.partitions.get(partition.partition) if topic is not None else None
-        if known is None:
+        if topic is None or partition.partition not in topic.partitions:
             return True
-        enough = len(online_replicas(image, known)) >= self.draw.min_insync
-        return enough and not is_left_behind(image, known)
+        known = topic.partitions[partition.partition]
+        enough = len(self.sets.online(image, topic, known)) >= self.draw.min_insync
+        return enough and not self.sets.is_left_behind(image, topic, known)
 
     def _disorder(self) -> str:
         lines = []
@@ -308,7 +311,7 @@ class ClusterSimulation:
             broken = [
                 f"{name}: leader {each.leader} of {each.replicas}, in sync {each.isr}, eligible "
                 f"{each.eligible_leaders}, last leader {each.last_known_leaders}"
-                for name, each in broken_sets(image)
+                for name, each in self.sets.broken(image)
             ]
             lines.append(
                 f"  node {node.node_id}: ready={node.is_ready} "
