@@ -6,6 +6,7 @@ import pytest
 from replicated_topic import REPLICATED, ReplicatedTopic, stored_values
 
 from own_thread import patch_own_thread
+from penstock.broker.replication.followers import FollowedReplica
 from penstock.broker.startup.startup import CLEAN_MARKER
 from penstock.errors import NotEnoughReplicas, NotLeaderOrFollower
 from penstock.node import PenstockNode
@@ -262,3 +263,16 @@ def test_a_replica_is_online_again_after_a_kill_behind_its_truncation(
     former.kill()
     former.start()
     topic.run_until_in_sync()
+
+
+def test_a_node_that_stops_follows_no_new_leader(topic: ReplicatedTopic) -> None:
+    cluster, former = topic.cluster, topic.cluster.nodes[topic.leader]
+    for node in cluster.running:
+        node.broker.followers.stop()
+    former.kill()
+    topic.run_until(lambda: topic.leader not in (-1, former.node_id))
+    follower = next(each for each in cluster.running if each.node_id != topic.leader)
+    following = topic.replica(follower.node_id).following
+    topic.run_until(lambda: topic.replica(follower.node_id).leader.epoch > 0)
+    assert isinstance(following, FollowedReplica)
+    assert following.fetcher is None

@@ -172,6 +172,7 @@ class Followers:
         self.world = broker.world
         self._fetches: dict[int, LeaderFetches] = {}
         self._replicas: dict[Partition, FollowedReplica] = {}
+        self._stopped = False
 
     @property
     def broker_epoch(self) -> int:
@@ -224,6 +225,8 @@ class Followers:
         return replica
 
     def _join(self, replica: FollowedReplica, leader_id: int) -> None:
+        if self._stopped:
+            return
         fetches = self._fetches.get(leader_id)
         if fetches is None:
             settings = self._broker.settings
@@ -274,7 +277,8 @@ class Followers:
             partition.following = None
 
     def stop(self) -> None:
-        """Fetch nothing more: the node stops."""
+        """Fetch nothing more, from leaders to come either: the node stops, and closes its logs."""
+        self._stopped = True
         for fetches in self._fetches.values():
             fetches.close()
 
