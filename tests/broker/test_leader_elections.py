@@ -1,6 +1,7 @@
 """Elections of leaders are counted by the images that follow one another."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -77,4 +78,13 @@ def test_the_active_controller_warns_of_unclean_elections(
 def test_other_nodes_do_not_repeat_the_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         counts(image_of(state(-1, 5, isr=())), image_of(state(3, 6)), is_active=False)
+    assert caplog.messages == []
+
+
+def test_the_return_of_the_only_replica_is_no_reason_for_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    alone = replace(state(-1, 5, isr=()), replicas=(3,))
+    with caplog.at_level(logging.WARNING):
+        counts(image_of(alone), image_of(replace(state(3, 6, isr=(3,)), replicas=(3,))))
     assert caplog.messages == []

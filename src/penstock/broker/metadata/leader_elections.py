@@ -40,7 +40,8 @@ class LeaderElections:
                     self.from_eligible += 1
                 else:
                     self.unclean += 1
-                    unclean.append(f"{name}-{index} (leader {state.leader})")
+                    if len(state.replicas) > 1:  # the only replica lacks no record of another
+                        unclean.append(f"{name}-{index} (leader {state.leader})")
         if unclean and is_active:
             _warn(unclean)
 
