@@ -83,6 +83,23 @@ def test_records_of_a_former_leader_that_were_not_committed_are_cut(topic: Repli
     assert stored_values(topic.replica(former.node_id)) == [b"a", b"kept"]
 
 
+def test_a_former_leader_whose_records_are_all_deleted_begins_anew(topic: ReplicatedTopic) -> None:
+    topic.produce(b"a")
+    former = topic.cluster.nodes[topic.leader]
+    cluster = topic.cluster
+    others = [each.host for each in cluster.running if each is not former]
+    cluster.simulation.network.separate([former.host], others)
+    topic.produce(b"lost", acks=1, node_id=former.node_id)
+    topic.run_until(lambda: topic.leader not in (-1, former.node_id))
+    assert topic.produce(b"b", b"c", b"d") == 0
+    topic.replica(topic.leader).delete_before(2)  # the end of the former leader's log
+    cluster.simulation.network.heal()
+    topic.run_until_in_sync()
+    topic.run_until_equal()
+    assert stored_values(topic.replica(former.node_id)) == [b"b", b"c", b"d"]
+    assert topic.replica(former.node_id).log.start_offset == 2
+
+
 def test_a_follower_that_was_killed_behind_a_truncation_serves_again(
     topic: ReplicatedTopic,
 ) -> None:
