@@ -1,6 +1,7 @@
 """The clients of a chaos run that are librdkafka: the feeder, and workers in groups."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -46,6 +47,7 @@ FEED_RECORDS = 20
 ABANDONED, CUT_SHORT, LATE, ABORTS = 0.03, 0.03, 0.05, 0.1
 LATE_SECONDS_MAX = 1.5
 COMMIT_CUT_SECONDS = 0.002
+HANG_SECONDS = 8.0
 
 QUICK: dict[str, Any] = {
     "reconnect.backoff.ms": 10,
@@ -85,6 +87,29 @@ def persist(call: Callable[[float], T]) -> T:
         except KafkaException as problem:
             if not _error(problem).retriable() or time.monotonic() > until:
                 raise
+
+
+def within(seconds: float, call: Callable[[], None]) -> None:
+    """Make a call in a thread of its own; raise Crash if it does not return.
+
+    librdkafka's send_offsets_to_transaction ignores its timeout (its issue 5456), and hangs while
+    the group's coordinator is missing in the metadata (5511).
+    """
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise Crash
+    if problems:
+        raise problems[0]
 
 
 def polled(message: Message) -> Polled:
@@ -313,7 +338,15 @@ class Worker:
         committing = self._process.commit_offsets(self._pipeline.group, following, transaction)
         offsets = [At(*place, offset) for place, offset in following.items()]
         group = consumer.consumer_group_metadata()
-        persist(lambda seconds: producer.send_offsets_to_transaction(offsets, group, seconds))
+
+        def send(seconds: float) -> None:
+            producer.send_offsets_to_transaction(offsets, group, seconds)
+
+        try:
+            within(HANG_SECONDS, lambda: persist(send))
+        except Crash:
+            self._left, self._open = producer, transaction
+            raise
         committing.ok()
 
     def _cut_short(self, producer: Producer) -> None:
