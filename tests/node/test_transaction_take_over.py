@@ -25,7 +25,7 @@ END_TXN, END_VERSION = 26, 5
 PRODUCE_VERSION, FETCH_VERSION = 13, 13
 TRANSACTION_KEY, READ_COMMITTED = 1, 1
 PARTITIONS = 3
-TIMEOUT_MS, RETRY_MS = 60_000, 50
+TIMEOUT_MS, RETRY_MS, FETCH_WAIT_MS = 60_000, 50, 500
 PASSING = {
     errors.CoordinatorNotAvailable.code,
     errors.CoordinatorLoadInProgress.code,
@@ -64,16 +64,18 @@ def _has_coordinators(topic: ReplicatedTopic) -> bool:
 
 
 class Owner:
-    """A producer of one transactional id. Its coordinator, the leader of the topic and the active
-    controller are on three nodes, unless the topic's leader is the active controller."""
+    """A producer of one transactional id. Unless a coordinator is named, that node, the leader of
+    the topic and the active controller are three, or two if the leader is the active controller."""
 
-    def __init__(self, topic: ReplicatedTopic) -> None:
+    def __init__(self, topic: ReplicatedTopic, coordinator: int | None = None) -> None:
         self.topic = topic
         active = topic.cluster.active
         assert active is not None, "a cluster at rest has an active controller"
-        taken = {topic.leader, active.node_id}
+        wanted = {*topic.cluster.nodes} - {topic.leader, active.node_id}
+        if coordinator is not None:
+            wanted = {coordinator}
         self.name = next(
-            name for name in map(str, range(1_000)) if self._coordinator(name) not in taken
+            name for name in map(str, range(1_000)) if self._coordinator(name) in wanted
         )
         self.producer_id, self.epoch = -1, -1
 
@@ -192,3 +194,15 @@ def test_a_take_over_waits_for_a_leader_that_is_cut_off(topic: ReplicatedTopic) 
     assert topic.leader == leading
     network.heal()
     assert new.init(keep=True) == 0
+
+
+def test_the_markers_of_a_commit_wait_for_no_fetch_to_time_out(topic: ReplicatedTopic) -> None:
+    owner = Owner(topic, coordinator=topic.leader)
+    assert owner.init() == 0
+    assert owner.write(b"a", 0) == 0
+    assert owner.commit() == 0
+    simulation, log = topic.cluster.simulation, topic.replica(topic.leader).log
+    began = simulation.now_ms
+    topic.run_until(lambda: topic.replica(topic.leader).leader.high_watermark == 2)
+    assert log.end_offset == 2  # the record and its marker
+    assert simulation.now_ms - began < FETCH_WAIT_MS / 2

@@ -10,12 +10,21 @@ from group_members import BRISK_GROUPS
 
 from penstock.testing.cluster import Cluster
 
+# For a module whose tests run over three brokers, too: there in one worker, over one cluster.
+OVER_ONE_AND_THREE_BROKERS = pytest.mark.parametrize(
+    "disk_cluster",
+    [1, pytest.param(3, marks=pytest.mark.xdist_group("three-brokers"))],
+    ids=["one broker", "three brokers"],
+    indirect=True,
+)
+
 
 @pytest.fixture(scope="session")
-def disk_cluster() -> Iterator[Cluster]:
-    """A node over a temporary directory, shared by the tests of a run; topics keep them apart."""
+def disk_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Nodes over a temporary directory, shared by the tests of a run; topics keep them apart."""
     # Tests write records of 2023: retention would delete them between a write and a read.
-    with Cluster(memory=False, settings={**BRISK_GROUPS, "log.retention.ms": "-1"}) as cluster:
+    settings = {**BRISK_GROUPS, "log.retention.ms": "-1"}
+    with Cluster(settings, brokers=getattr(request, "param", 1), memory=False) as cluster:
         yield cluster
 
 

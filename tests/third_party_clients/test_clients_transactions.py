@@ -9,16 +9,21 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from client_adapters import MakeTopic
+from client_fixtures import OVER_ONE_AND_THREE_BROKERS
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from group_members import silent
 from kafka import KafkaProducer
 
+from penstock.client.admin.blocking import Admin
+from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.testing.cluster import Cluster
 
 pytest_plugins = ["client_fixtures"]
+pytestmark = OVER_ONE_AND_THREE_BROKERS
 
 SECONDS_MAX = 20.0
 PARTITIONS = 3
+ENDING = ("PrepareCommit", "PrepareAbort")
 
 
 @pytest.fixture
@@ -56,7 +61,13 @@ def write(made: Producer, topic: str, *values: bytes) -> None:
 def read_all(disk_cluster: Cluster, topic: str) -> Callable[..., list[bytes]]:
     """Everything a consumer sees between the beginning and the end, as it sees both."""
 
+    def is_settled() -> bool:
+        """A commit is answered before its markers are in the partitions."""
+        with Admin(bootstrap=disk_cluster.bootstrap) as admin:
+            return not admin.transactions.list_all(TransactionFilter(states=ENDING))
+
     def read(isolation: str = "read_committed") -> list[bytes]:
+        disk_cluster.wait_until(is_settled)
         consumer = Consumer(
             {
                 "bootstrap.servers": disk_cluster.bootstrap,

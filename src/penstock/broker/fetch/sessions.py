@@ -115,6 +115,7 @@ class FetchSet:
     """The partitions of one session, or of one fetch without a session."""
 
     __slots__ = (
+        "changes",
         "closed",
         "contact",
         "counted",
@@ -135,6 +136,7 @@ class FetchSet:
         self.uses_ids = uses_ids
         self.watched: dict[tuple[TopicKey, int], WatchedPartition] = {}
         self.dirty: dict[WatchedPartition, None] = {}
+        self.changes = 0  # of partitions, counted since the beginning
         self.used_at_ms = 0.0
         self.closed = False
         self.counted = 0  # of its partitions, among those of all sessions
@@ -153,6 +155,7 @@ class FetchSet:
 
     def mark_dirty(self, watched: WatchedPartition) -> None:
         self.dirty[watched] = None
+        self.changes += 1
         if self.fetching is not None:
             self.fetching.reconsider_soon()
 

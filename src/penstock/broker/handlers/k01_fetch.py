@@ -160,8 +160,12 @@ class PendingFetch:
         self._set.update(self._message)
         # A client that pipelines expects to see what it wrote before.
         self._broker.append_watched(self._set)
+        changes = self._set.changes
         self._look_at(list(self._set.dirty))
         self._answer_or_wait(now_ms)
+        if not self._over and self._set.changes != changes:
+            # The arrival of a follower commits records, and a coordinator here answers with others.
+            self.reconsider_soon()
 
     def begin_in_slices(self, now_ms: float) -> Slices[None]:
         """Do the same for many partitions."""
