@@ -120,7 +120,7 @@ class Loop:
         self.late_counts = [0] * (len(LATE_BOUNDS_MS) + 1)  # turns, by the lateness of a timer
         self.late_ms_total = 0.0
         self._slow_calls = SlowCalls()
-        self._turn_ended_s = monotonic()
+        self._woke_s = self._turn_ended_s = monotonic()
         self.watch(self._wake_read, READABLE, self._drain_wake)
 
     # -- time
@@ -204,32 +204,32 @@ class Loop:
         self.turns += 1
         handlers = self.handlers
         events = self._ready()
-        call_s = turn_s = monotonic()
+        # One look at the clock per call: the end of one is the beginning of the next.
+        began_s = call_s = self._woke_s
         for fd, mask in events:
             handler = handlers.get(fd)
             if handler is not None:  # closed earlier in this turn
                 handler(mask)
-                call_s = self._measured(handler, call_s)
+                now_s = monotonic()
+                if now_s - call_s > SLOW_SECONDS:
+                    self._slow_calls.ended(handler, now_s - call_s, now_s)
+                call_s = now_s
         if self._timers:
-            self._run_due_timers()
+            call_s = self._run_due_timers(call_s)
         for queue in (self._from_threads, self._soon):
             for _ in range(len(queue)):
-                self._run(queue.popleft())
+                call_s = self._run(queue.popleft(), call_s)
         after_turn = self._after_turn
         while after_turn:
-            self._run(after_turn.popleft())
+            call_s = self._run(after_turn.popleft(), call_s)
         self.turn_ended()
-        self._turn_ended_s = ended_s = monotonic()
-        if ended_s - turn_s > SLOW_SECONDS:
-            self._slow_calls.turn_ended(ended_s - turn_s, ended_s)
+        self._turn_ended_s = call_s
+        if call_s - began_s > SLOW_SECONDS:
+            self._slow_calls.turn_ended(call_s - began_s, call_s)
 
-    def _run(self, call: Callable[[], None]) -> None:
-        began_s = monotonic()
+    def _run(self, call: Callable[[], None], began_s: float) -> float:
+        """Run a call, and log a slow one. Return the time of its end."""
         call()
-        self._measured(call, began_s)
-
-    def _measured(self, call: Callable[..., None], began_s: float) -> float:
-        """Return the time now, after a call; log a slow one."""
         now_s = monotonic()
         if now_s - began_s > SLOW_SECONDS:
             self._slow_calls.ended(call, now_s - began_s, now_s)
@@ -249,10 +249,10 @@ class Loop:
                 events = poll(0)
             if not events:
                 events = poll(wait_ms)
-        now_s = monotonic()
-        late_s = now_s - self._turn_ended_s - wait_ms / 1000
+        self._woke_s = monotonic()
+        late_s = self._woke_s - self._turn_ended_s - wait_ms / 1000
         if late_s > SLOW_SECONDS:
-            self._slow_calls.woke_late(late_s, now_s)
+            self._slow_calls.woke_late(late_s, self._woke_s)
         # With several busy peers sleeping pays: their requests share one turn.
         self._spins = len(events) == 1
         return events
@@ -267,14 +267,14 @@ class Loop:
             return TURN_WAIT_MS_MAX
         return min(max(0.0, self._timers[0][0] - self.mono_ms()), TURN_WAIT_MS_MAX)
 
-    def _run_due_timers(self) -> None:
-        """Run the timers due now. A timer set by such a call runs in a later turn, even if due: a
-        timer that sets itself again must not block the sockets."""
+    def _run_due_timers(self, began_s: float) -> float:
+        """Run the timers due now; return the time of their end. A timer set by such a call runs in
+        a later turn, even if due: a timer that sets itself again must not block the sockets."""
         now_ms = self.mono_ms()
         timers = self._timers
         late_ms = now_ms - timers[0][0]
         if late_ms < 0:
-            return
+            return began_s
         self.late_counts[bisect_left(LATE_BOUNDS_MS, late_ms)] += 1
         self.late_ms_total += late_ms
         due = []
@@ -287,7 +287,8 @@ class Loop:
                 due.append(timer)
         for timer in due:
             if timer.call is not None:
-                self._run(timer.call)
+                began_s = self._run(timer.call, began_s)
+        return began_s
 
     def close(self) -> None:
         self.poller.close()
