@@ -235,6 +235,15 @@ def test_a_group_that_has_never_been_assigned_can_be_upgraded(story: Story) -> N
     assert story.kind == "consumer"
 
 
+def test_a_static_member_that_upgrades_an_unassigned_group_gets_the_partitions(
+    story: Story,
+) -> None:
+    member = Classic(story, "c", "t", instance_id="i")
+    member.joined(member.join())
+    back = Consumer(story, "a", "t", instance_id="i").join()
+    assert (back.error, back.has) == ("NONE", ["t-0", "t-1", "t-2", "t-3"])
+
+
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_the_policy_may_forbid_an_upgrade(policy: str) -> None:
     story = story_with(migration_policy=policy)

@@ -16,6 +16,7 @@ from penstock.coordinator.events import GroupRequest
 from penstock.coordinator.groups.classic import (
     ClassicGroup,
     ClassicMember,
+    ClassicState,
     cancel_timers,
 )
 from penstock.coordinator.groups.classic.generation import ClassicGeneration, NextGeneration
@@ -58,6 +59,7 @@ from penstock.errors import GroupIdNotFound, KafkaError, RebalanceInProgress
 from penstock.wire.primitives import Malformed
 
 UPGRADE_POLICIES = ("upgrade", "bidirectional")
+UNKNOWN_HASH = 0
 DOWNGRADE_POLICIES = ("downgrade", "bidirectional")
 
 
@@ -97,9 +99,16 @@ class Migration:
                 classic, f"the embedded consumer protocol is malformed. A member sent: {error}."
             ) from None
         group = ConsumerGroup(classic.group_id)
-        records = list(self._upgrade_records(group.group_id, classic.generation, members))
+        # A group that rebalances has no assignment for its present members. The hash of no topics
+        # differs, so this heartbeat assigns all partitions, also if its member changes nothing.
+        is_stable = classic.state is ClassicState.STABLE
+        metadata_hash = self._updater.hash_of(members) if is_stable else UNKNOWN_HASH
+        records = list(
+            self._upgrade_records(group.group_id, classic.generation, members, metadata_hash)
+        )
         for record in records:
             apply(group, record)
+        group.stale = not is_stable
         builder.write_all(classic.tombstones())
         builder.write_all(records)
         return group
@@ -166,12 +175,16 @@ class Migration:
         )
 
     def _upgrade_records(
-        self, group_id: str, generation: int, members: Sequence[ConsumerMember]
+        self,
+        group_id: str,
+        generation: int,
+        members: Sequence[ConsumerMember],
+        metadata_hash: int,
     ) -> Iterable[CoordinatorRecord]:
         epoch = max(generation, FIRST_EPOCH)
         for member in members:
             yield member_record(group_id, member)
-        yield epoch_record(group_id, epoch, self._updater.hash_of(members))
+        yield epoch_record(group_id, epoch, metadata_hash)
         for member in members:
             yield target_record(group_id, member.member_id, without_epochs(member.assigned))
         # Without a time: the assignment interval must not delay the target with the new member.
