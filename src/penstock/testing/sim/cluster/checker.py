@@ -13,7 +13,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.metadata.quorum_controller import QuorumController
 from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
 from penstock.controller.delta import Delta
-from penstock.controller.image import BrokerImage, Image
+from penstock.controller.image import BrokerImage, Image, PartitionImage
 from penstock.errors import DuplicateBrokerRegistration, StaleBrokerEpoch
 from penstock.raft.quorum import Quorum
 from penstock.raft.quorum_effects import (
@@ -52,6 +52,7 @@ class ClusterChecker:
         self.committed = BatchHistory()
         self.newest_image = Image()
         self.on_leader: Callable[[int], None] = lambda _node_id: None
+        self.on_in_sync_change: Callable[[int], None] = lambda _leader_id: None
         self.tell: Callable[[str], None] = lambda _event: None
         self._simulation = simulation
         self._session_ms = session_ms
@@ -207,9 +208,33 @@ class ClusterChecker:
         if image.offset <= self.newest_image.offset:
             return
         before, self.newest_image = self.newest_image, image
+        self._partitions_changed(before, image, delta)
         if delta.brokers:
             for broker_id in sorted(delta.brokers):
                 self._broker_changed(before.brokers.get(broker_id), image.brokers.get(broker_id))
+
+    def _partitions_changed(self, before: Image, after: Image, delta: Delta) -> None:
+        """Count elections and changes of in-sync sets."""
+        for name, indexes in delta.changed_partitions:
+            topic, former = after.topics.get(name), before.topics.get(name)
+            if topic is None or former is None:
+                continue
+            for index in indexes:
+                if index in former.partitions:
+                    self._partition_changed(former.partitions[index], topic.partitions[index])
+
+    def _partition_changed(self, before: PartitionImage, after: PartitionImage) -> None:
+        if len(after.isr) < len(before.isr):
+            self.counters["in-sync sets shrunk"] += 1
+        elif len(after.isr) > len(before.isr):
+            self.counters["in-sync sets joined"] += 1
+        if after.isr != before.isr and after.leader >= 0:
+            self.on_in_sync_change(after.leader)
+        if after.leader >= 0 and after.leader_epoch != before.leader_epoch:
+            if after.leader in before.eligible_leaders:
+                self.counters["elections of eligible leaders"] += 1
+            elif before.last_known_leaders == (after.leader,) and not before.isr:
+                self.counters["elections of last known leaders"] += 1
 
     def _broker_changed(self, before: BrokerImage | None, after: BrokerImage | None) -> None:
         if before is None or after is None:

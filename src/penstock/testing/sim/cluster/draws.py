@@ -188,6 +188,7 @@ def _draw_settings(
         "transaction.state.log.num.partitions": "2",
         "replica.lag.time.max.ms": str(chance.randint(150, 600)),
         "replica.fetch.wait.max.ms": str(chance.randint(20, 100)),
+        "replica.fetch.max.bytes": str(pick((1, 2_000, 1_048_576))),
         "replica.fetch.backoff.ms": str(chance.randint(10, 60)),
         "replica.socket.timeout.ms": str(chance.randint(200, 600)),
         "leader.imbalance.check.interval.seconds": str(pick((1, 300))),

@@ -28,6 +28,7 @@ DOUBLE_MS = (1_000.0, 4_000.0)
 WALL_JUMP_MS = (-3_600_000, 3_600_000)
 ROLLING_GAP_MS = (50.0, 600.0)
 MOMENT_MS = 30.0
+PARTITION_MOMENT_SHARE = 0.2
 
 
 class ClusterFaults:
@@ -160,7 +161,11 @@ class ClusterFaults:
             self._stop_and_start(node, DOWN_MS, lambda: None)
 
     def _stop_and_start(
-        self, node: SimNode, gap_ms: tuple[float, float], started: Callable[[], None]
+        self,
+        node: SimNode,
+        gap_ms: tuple[float, float],
+        started: Callable[[], None],
+        stopped: Callable[[], None] = lambda: None,
     ) -> None:
         """Stop a node cleanly, wait for its end, and start it again."""
         life = node.lives
@@ -173,6 +178,7 @@ class ClusterFaults:
             if not node.is_over:
                 self._run.later(10.0, look)
                 return
+            stopped()
             self._after(gap_ms, start)
 
         def start() -> None:
@@ -220,12 +226,16 @@ class ClusterFaults:
         def swap() -> None:
             if node.is_over or self._are_over or not self._run.can_lose_directory(node.node_id):
                 return
-            if self._may_die():
-                self._counters["restored disks"] += 1
-                self._run.tell(f"node {node.node_id} gets an older {backup.root}")
+            if not self._may_die():
+                return
+            self._counters["restored disks"] += 1
+            self._run.tell(f"node {node.node_id} gets an older {backup.root}")
+            if self._chance.random() < 0.5:
                 node.kill()
                 node.restore(backup)
                 self._restart_later(node)
+            else:
+                self._stop_and_start(node, DOWN_MS, lambda: None, lambda: node.restore(backup))
 
         self._after(BACKUP_AGE_MS, swap)
 
@@ -269,10 +279,15 @@ class ClusterFaults:
 
     # -- dangerous moments
 
-    def maybe_disturb(self, node_id: int) -> None:
+    def maybe_disturb_leader(self, node_id: int) -> None:
+        """Let a fault hit a node a moment after it leads another partition, or after its in-sync
+        set has changed. One election moves many partitions."""
+        self.maybe_disturb(node_id, PARTITION_MOMENT_SHARE)
+
+    def maybe_disturb(self, node_id: int, share: float = 1.0) -> None:
         """Let a fault hit a node a moment after an election or a committed change, now and then."""
         run = self._run
-        if self._are_over or self._chance.random() >= run.draw.moment_fault_chance:
+        if self._are_over or self._chance.random() >= run.draw.moment_fault_chance * share:
             return
         node = run.cluster.nodes[node_id]
         life = node.lives

@@ -45,6 +45,7 @@ class PartitionChecker:
         self.committed: dict[TopicPartition, BatchHistory] = {}
         self.lost: dict[TopicPartition, str] = {}  # partitions that have lost records, and how
         self.tell: Callable[[str], None] = lambda _event: None
+        self.on_leader: Callable[[int], None] = lambda _node_id: None
         self._counters = counters
         self._may_lose = may_lose
         self._by_log: dict[Log, WatchedReplica] = {}
@@ -168,6 +169,7 @@ class PartitionChecker:
         self._counters["partition leaders"] += 1
         if self._last_leaders.get(name, node_id) != node_id:
             self._counters["partition fail-overs"] += 1
+            self.on_leader(node_id)
         self._last_leaders[name] = node_id
         self.tell(f"{replica} leads epoch {epoch} from {replica.history.end_offset}")
         self._require_complete(replica)

@@ -115,6 +115,8 @@ class ClusterSimulation:
         self.sets = ReplicaSets(self.cluster, loses_disks=self.draw.hazard is Hazard.DISKS)
         self.faults = ClusterFaults(self)
         self.checker.on_leader = self.faults.maybe_disturb
+        self.checker.partitions.on_leader = self.faults.maybe_disturb_leader
+        self.checker.on_in_sync_change = self.faults.maybe_disturb_leader
         self.checker.tell = self.checker.partitions.tell = self.tell
 
     @property

@@ -54,16 +54,15 @@ class TransactionalClient(DeliveryClient):
     def begin(self, *, is_new: bool) -> RoutedScript[bool]:
         """Get an epoch to write with. Return False if a successor has one."""
         goes_on = not is_new and self.chance.random() < 0.7
-        while True:
+        while is_new or self.is_current:
             try:
                 yield from self.play(self.producer.begin_life(goes_on=goes_on))
             except RequestRejected:
-                if not self.is_current:
-                    self.run.count("fenced zombies")
-                    return False
-                goes_on = False  # a transaction that timed out has raised the epoch
+                goes_on = is_new = False  # a transaction that timed out has raised the epoch
             else:
                 return True
+        self.run.count("fenced zombies")
+        return False
 
     def transact(self, work: Callable[[OpenTransaction], RoutedScript[bool]]) -> RoutedScript[bool]:
         """Run one transaction; return whether it is committed. Raise RequestRejected if this
