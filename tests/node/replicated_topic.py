@@ -60,10 +60,12 @@ def call(cluster: SimCluster, node_id: int, key: int, version: int, message: Any
 class ReplicatedTopic:
     """A topic with one partition."""
 
-    def __init__(self, cluster: SimCluster, name: str = "t", **configs: str) -> None:
+    def __init__(
+        self, cluster: SimCluster, name: str = "t", *, replicas: int = 3, **configs: str
+    ) -> None:
         self.cluster = cluster
         self.partition = TopicPartition(name, 0)
-        topic = k19.CreatableTopic(name=name, num_partitions=1, replication_factor=3)
+        topic = k19.CreatableTopic(name=name, num_partitions=1, replication_factor=replicas)
         topic.configs = [
             k19.CreatableTopicConfig(name=key.replace("_", "."), value=value)
             for key, value in configs.items()
@@ -72,7 +74,7 @@ class ReplicatedTopic:
         answer = cluster.ask(1, request, CREATE_TOPICS_VERSION)
         assert answer.topics[0].error_code == 0, answer
         self.topic_id = answer.topics[0].topic_id
-        self.run_until(lambda: len(list(self.replicas())) == 3)
+        self.run_until(lambda: len(list(self.replicas())) == replicas)
 
     # -- state
 

@@ -64,6 +64,22 @@ def test_a_registered_broker_wants_to_stay_fenced_until_its_logs_are_open(
     ]
 
 
+def test_a_broker_registers_again_before_its_logs_are_told_open(broker: BrokerLifecycle) -> None:
+    registered(broker)
+    broker.heard(FENCED, 0)
+    assert broker.register_again(10) == [SendRegistration()]
+    assert broker.registered(EPOCH + 1, 20) == [
+        BrokerRegistered(EPOCH + 1),
+        SendHeartbeat(EPOCH + 1, want_fence=True, want_shut_down=False),
+    ]
+
+
+def test_a_broker_that_leaves_does_not_register_again(broker: BrokerLifecycle) -> None:
+    serving(broker)
+    broker.stop(30)
+    assert broker.register_again(40) == []
+
+
 def test_open_logs_are_told_to_the_controller_at_once(broker: BrokerLifecycle) -> None:
     registered(broker)
     broker.heard(FENCED, 0)

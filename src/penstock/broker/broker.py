@@ -28,6 +28,7 @@ from penstock.broker.produce.produce_cache import ProduceCache
 from penstock.broker.produce.recompression import Recompression
 from penstock.broker.produce.unpacking import Unpacking, to_kafka_error
 from penstock.broker.progress import ProgressReporter
+from penstock.broker.replication.directory_reports import DirectoryReports
 from penstock.broker.replication.followers import Followers
 from penstock.broker.replication.isr_changes import IsrChanges
 from penstock.broker.request import ClientRequest
@@ -67,7 +68,7 @@ class Broker:
         self.config = config
         self.settings = BrokerSettings.of(config)
         self.node_id = config.node_id
-        self.incarnation_id: bytes | None = None  # of this process, once it registers
+        self.incarnation_ids: tuple[bytes, ...] = ()  # of this process, once it registers
         self.metadata = metadata
         self.image = metadata.image
         self.elections = LeaderElections()
@@ -101,6 +102,7 @@ class Broker:
         self.reporters.append(self.moves)
         self.followers = Followers(self)
         self.isr_changes = IsrChanges(self)
+        self.directory_reports = DirectoryReports(self)
         self.producer_ids = ProducerIdSource(self)
         self.listeners: list[BrokerListener] = []
         self.connection_limits: ConnectionLimits = ConnectionLimits(self)
@@ -141,11 +143,17 @@ class Broker:
         """Tell the cleaner and the coordinators of a partition that arrived or changed its
         leader."""
         self.cleaner.hosted(partition)
+        self.placed(partition)
         if partition.topic in INTERNAL_TOPICS:
             self.coordinators.hosted(partition)
 
+    def placed(self, partition: Partition) -> None:
+        """Report where a replica is, or that its log is lost."""
+        self.directory_reports.look(partition)
+
     def unhosted(self, partition: Partition) -> None:
         self.cleaner.unhosted(partition)
+        self.placed(partition)
         if partition.topic in INTERNAL_TOPICS:
             self.coordinators.unhosted(partition)
 
@@ -260,9 +268,9 @@ class Broker:
     def is_replaced(self) -> bool:
         """Return whether another process is registered with the id of this node."""
         known = self.image.brokers.get(self.node_id)
-        if known is None or self.incarnation_id is None:
+        if known is None or not self.incarnation_ids:
             return False
-        return known.incarnation_id != self.incarnation_id
+        return known.incarnation_id not in self.incarnation_ids
 
     @property
     def broker_epoch(self) -> int:

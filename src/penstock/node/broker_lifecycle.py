@@ -133,6 +133,13 @@ class BrokerLifecycle:
         actions: list[LifecycleAction] = [BrokerRegistered(result)] if is_new else []
         return actions + self._beat()
 
+    def register_again(self, now_ms: float) -> list[LifecycleAction]:
+        """Register although the controller knows the broker: as another incarnation."""
+        if self.phase is not BrokerPhase.FENCED:
+            return []  # a registration is under way, or none will follow
+        self.phase = BrokerPhase.REGISTERING
+        return self._register(now_ms)
+
     def opened(self, now_ms: float) -> list[LifecycleAction]:
         """Note that the logs are open: the broker can serve."""
         self._is_ready = True

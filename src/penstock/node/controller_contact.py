@@ -95,6 +95,10 @@ class ControllerContact:
         """Note that the logs are open."""
         self._do(self._lifecycle.opened(self._now()))
 
+    def register_again(self) -> None:
+        """Register as a new incarnation; `registered` follows."""
+        self._do(self._lifecycle.register_again(self._now()))
+
     def leave(self) -> None:
         """Ask the controller to take over the leaderships of this broker; `left` follows."""
         self._begins_to_leave = True

@@ -76,12 +76,14 @@ class PenstockNode:
         self._on_ready: Callable[[], None] = lambda: None
         self._on_stopped: Callable[[], None] = lambda: None
         self._loaded = False  # every log that can be opened is
+        self._awaits_registration = False  # a second one, after the logs were opened
         self._stopping = False
         self._ended = False
         self._broker_epoch = -1
         self._links = Links(world, LinkSettings(client_id=f"node-{config.node_id}"))
         self._cluster: ClusterMetadata | None = None
         self._contact: ControllerContact | None = None
+        self._requests: NodeRegistration | None = None
 
     @property
     def metrics_address(self) -> Address | None:
@@ -190,9 +192,8 @@ class PenstockNode:
 
     def _make_contact(self, broker: Broker, cluster: ClusterMetadata) -> None:
         config = self.config
-        broker.incarnation_id = incarnation_id = self.world.entropy.uuid()
-        requests = NodeRegistration(
-            config, self.world.network, broker, self.cluster_id, incarnation_id
+        self._requests = requests = NodeRegistration(
+            config, self.world.network, broker, self.cluster_id, self.world.entropy.uuid
         )
         lifecycle = BrokerLifecycle(
             LifecycleSettings(
@@ -233,6 +234,25 @@ class PenstockNode:
         self._broker_epoch = broker_epoch
         if is_first:
             self._load_on(load_partitions(self.broker))
+        elif self._awaits_registration:
+            self._awaits_registration = False
+            self._report_losses()
+
+    def _report_losses(self) -> None:
+        """Tell the controller which replicas are lost, before this broker asks to be unfenced. A
+        clean stop is no proof that these have all records, so the broker claims none."""
+        assert self.broker is not None and self._contact is not None, "loaded before opened"
+        assert self._requests is not None, "a broker has registered"
+        reports = self.broker.directory_reports
+        if reports.lost_replicas() and self._requests.withdraw_clean_stop():
+            log.warning(
+                "replicas of this broker are lost although it has stopped cleanly: it registers"
+                " again as after a crash, once its present session is over"
+            )
+            self._awaits_registration = True
+            self._contact.register_again()
+        else:
+            reports.report_offline(self._contact.opened)
 
     def unfenced(self) -> None:
         """Serve clients, if this is the first time."""
@@ -267,8 +287,7 @@ class PenstockNode:
             for _ in range(LOADED_PER_SLICE_MAX):
                 if next(loading, _LOADED) is _LOADED:
                     self._loaded = True
-                    assert self._contact is not None, "loaded before opened"
-                    self._contact.opened()
+                    self._report_losses()
                     return
                 if clock.mono_ms() >= until:
                     break

@@ -1,6 +1,6 @@
 """The requests with which a node makes itself known to the controller."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.broker.broker import Broker
 from penstock.broker.network.listener import BrokerListener
@@ -20,7 +20,8 @@ CONTROLLER_REGISTRATION_VERSION = 0
 
 
 class NodeRegistration:
-    """The requests of one life of a node; its incarnation is the same in all of them."""
+    """The requests of one life of a node; its incarnation is the same in all of them, unless the
+    broker withdraws its claim of a clean stop."""
 
     def __init__(
         self,
@@ -28,13 +29,15 @@ class NodeRegistration:
         network: Network,
         broker: Broker,
         cluster_id: str,
-        incarnation_id: bytes,
+        new_incarnation: Callable[[], bytes],
     ) -> None:
         self._config = config
         self._network = network
         self._broker = broker
         self._cluster_id = cluster_id
-        self._incarnation_id = incarnation_id
+        self._new_incarnation = new_incarnation
+        self._incarnation_id = self._broker_incarnation_id = new_incarnation()
+        broker.incarnation_ids = (self._incarnation_id,)
         self._previous_epoch: int | None = None  # read once: opened logs have no marker
 
     @property
@@ -55,13 +58,23 @@ class NodeRegistration:
         return k62.BrokerRegistrationRequest(
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
-            incarnation_id=self._incarnation_id,
+            incarnation_id=self._broker_incarnation_id,
             listeners=self._listeners("broker"),
             features=_registered_features(),
             rack=None if rack is None else str(rack),
             log_dirs=[each.directory_id for each in directories if not each.failed],
             previous_broker_epoch=self._previous_epoch,
         )
+
+    def withdraw_clean_stop(self) -> bool:
+        """Let the next registration be that of a new incarnation after a crash. Return whether the
+        last one claimed a clean stop."""
+        if self._previous_epoch in (None, NO_BROKER_EPOCH):
+            return False
+        self._previous_epoch = NO_BROKER_EPOCH
+        self._broker_incarnation_id = self._new_incarnation()
+        self._broker.incarnation_ids += (self._broker_incarnation_id,)
+        return True
 
     def controller_request(self) -> k70.ControllerRegistrationRequest | None:
         """Return the registration of the controller, None without a controller listener."""

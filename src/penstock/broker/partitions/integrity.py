@@ -111,6 +111,7 @@ class Integrity:
             return
         self._broker.cleaner.lost(partition)
         self._broker.clear_caches()
+        self._broker.placed(partition)
         error = KafkaStorageError(f"{partition} is offline: {failure}")
         # No answer before the damage is on record: a kill would forget it, and the next start find
         # a shorter log.

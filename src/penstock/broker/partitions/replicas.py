@@ -59,6 +59,7 @@ class OfflineReplica(NamedTuple):
     sizes: Sizes | None = None  # of its segments when it was last closed
     state: PlacementState = PlacementState.OFFLINE
     used_in: bytes | None = None  # the directory it was last used in, if that is another one
+    may_return: bool = False  # nothing is lost: a next start may open the log
 
 
 class Replicas:
@@ -364,6 +365,12 @@ class Replicas:
         if self._offline:
             self.placements.store_now()
 
+    def offline(self) -> Iterator[tuple[TopicIdPartition, "OfflineReplica"]]:
+        yield from self._offline.items()
+
+    def offline_replica(self, place: TopicIdPartition) -> "OfflineReplica | None":
+        return self._offline.get(place)
+
     @property
     def sought(self) -> Container[TopicIdPartition]:
         return {
@@ -454,6 +461,7 @@ class Replicas:
             return
         target.partitions[partition] = None
         partition.synced()
+        self._broker.placed(partition)
         self._broker.cleaned_offsets.move(partition, source)
         source.stale_checkpoints.add(TopicPartition(partition.topic, partition.index))
         for directory in (target, source):

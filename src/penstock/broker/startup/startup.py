@@ -343,8 +343,10 @@ def _open(
     except (LogCorrupted, FileLost, DiskFull, TooManyFiles) as error:
         what = _why_offline(directory, entry, error)
         log.error("%s", what)
-        offline_replica = found.offline_replica(what, directory, entry.partition)
-        replicas.keep_offline(topic, index, offline_replica._replace(sizes=sizes, used_in=lost))
+        offline_replica = found.offline_replica(what, directory, entry.partition)._replace(
+            sizes=sizes, used_in=lost, may_return=isinstance(error, DiskFull | TooManyFiles)
+        )
+        replicas.keep_offline(topic, index, offline_replica)
         return 0
     if accepted:
         _log_accepted(entry.partition, opened, found.recovery_points.get(entry.partition, 0))
