@@ -10,22 +10,29 @@ from group_members import BRISK_GROUPS
 
 from penstock.testing.cluster import Cluster
 
-# For a module whose tests run over three brokers, too: there in one worker, over one cluster.
-OVER_ONE_AND_THREE_BROKERS = pytest.mark.parametrize(
-    "disk_cluster",
-    [1, pytest.param(3, marks=pytest.mark.xdist_group("three-brokers"))],
-    ids=["one broker", "three brokers"],
-    indirect=True,
-)
+# Tests write records of 2023: retention would delete them between a write and a read.
+SETTINGS = {**BRISK_GROUPS, "log.retention.ms": "-1"}
 
 
 @pytest.fixture(scope="session")
-def disk_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Nodes over a temporary directory, shared by the tests of a run; topics keep them apart."""
-    # Tests write records of 2023: retention would delete them between a write and a read.
-    settings = {**BRISK_GROUPS, "log.retention.ms": "-1"}
-    with Cluster(settings, brokers=getattr(request, "param", 1), memory=False) as cluster:
+def one_node() -> Iterator[Cluster]:
+    """A node over a temporary directory, shared by the tests of a run; topics keep them apart."""
+    with Cluster(memory=False, settings=SETTINGS) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def three_nodes() -> Iterator[Cluster]:
+    """The same with three nodes, and three replicas of each partition."""
+    with Cluster(memory=False, settings=SETTINGS, brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def disk_cluster(request: pytest.FixtureRequest) -> Cluster:
+    """One node; for tests marked with ALSO_ON_THREE three nodes as well."""
+    cluster: Cluster = request.getfixturevalue(getattr(request, "param", "one_node"))
+    return cluster
 
 
 @pytest.fixture(params=CLIENTS, ids=[each.name for each in CLIENTS])

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaConsumer
 from client_adapters import MakeTopic
+from cluster_sizes import ALSO_ON_THREE
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
@@ -77,6 +78,7 @@ def test_members_share_a_topic_under_every_assignor(
     assert sorted(len(each.owned) for each in members) == [2, 2, 2]
 
 
+@ALSO_ON_THREE
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_reads_every_record_once(
     disk_cluster: Cluster, group: str, topic: str, stack: ExitStack, protocol: str
@@ -87,6 +89,7 @@ def test_a_group_reads_every_record_once(
     assert sorted(value for each in members for value in each.got) == sorted(values)
 
 
+@ALSO_ON_THREE
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_the_partitions_of_a_member_that_leaves_go_to_the_others(
     disk_cluster: Cluster, group: str, topic: str, stack: ExitStack, protocol: str
@@ -177,6 +180,7 @@ def test_a_pattern_is_resolved_by_the_server_under_the_consumer_protocol(
     poll_until([reader], lambda: reader.owned == everything(topic, PARTITIONS))
 
 
+@ALSO_ON_THREE
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_goes_on_where_it_committed(
     disk_cluster: Cluster, group: str, topic: str, stack: ExitStack, protocol: str
@@ -192,6 +196,7 @@ def test_a_group_goes_on_where_it_committed(
     assert sorted(second.got) == [b"%d" % number for number in range(6)]
 
 
+@ALSO_ON_THREE
 def test_offsets_keep_their_note_and_leader_epoch(
     disk_cluster: Cluster, group: str, topic: str, stack: ExitStack
 ) -> None:
@@ -246,6 +251,7 @@ def test_kafka_python_reads_in_a_group_and_commits(
     again.close()
 
 
+@ALSO_ON_THREE
 def test_aiokafka_members_share_and_commit(disk_cluster: Cluster, group: str, topic: str) -> None:
     values = produce(disk_cluster, topic, 24)
 

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from client_adapters import CLIENTS, Client, Got, How, MakeTopic, Refused, Sent
+from cluster_sizes import ALSO_ON_THREE
 
 from penstock import errors
 from penstock.testing.cluster import Cluster
@@ -50,6 +51,7 @@ def test_what_one_client_writes_the_others_read(
     ]
 
 
+@ALSO_ON_THREE
 def test_null_keys_and_null_values_stay_null(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic()
     client.produce(topic, [Sent(b"v"), Sent(None, b"k"), Sent(b"", b"")])
@@ -121,6 +123,7 @@ def test_what_does_not_fit_may_fit_compressed(client: Client, make_topic: MakeTo
     assert _values(client.consume(topic, 1)) == [b"x" * 100_000]
 
 
+@ALSO_ON_THREE
 def test_many_records_over_many_batches_arrive_in_order(
     client: Client, make_topic: MakeTopic
 ) -> None:
@@ -133,6 +136,7 @@ def test_many_records_over_many_batches_arrive_in_order(
 # -- places
 
 
+@ALSO_ON_THREE
 def test_a_consumer_can_seek_back_and_forth(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic()
     client.produce(topic, [Sent(b"%d" % place) for place in range(20)], How("gzip"))
@@ -156,6 +160,7 @@ def test_an_offset_beyond_the_end_is_out_of_range(client: Client, make_topic: Ma
         client.consume(topic, 1, offset=100)
 
 
+@ALSO_ON_THREE
 def test_beginning_and_end_are_told(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic(2)
     client.produce(topic, [Sent(b"v") for _ in range(7)], How(partition=1))
@@ -184,6 +189,7 @@ def test_a_time_after_the_last_record_finds_nothing(client: Client, make_topic: 
     assert found in (None, 1)
 
 
+@ALSO_ON_THREE
 def test_partitions_are_apart(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic(3)
     for index in range(3):
@@ -195,6 +201,7 @@ def test_partitions_are_apart(client: Client, make_topic: MakeTopic) -> None:
 # -- topics that are not there
 
 
+@ALSO_ON_THREE
 def test_a_topic_is_made_by_the_first_producer(client: Client, make_topic: MakeTopic) -> None:
     topic = f"{make_topic()}-made"
     client.produce(topic, [Sent(b"v")])

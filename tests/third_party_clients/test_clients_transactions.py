@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from client_adapters import MakeTopic
-from client_fixtures import OVER_ONE_AND_THREE_BROKERS
+from cluster_sizes import ALSO_ON_THREE
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from group_members import silent
 from kafka import KafkaProducer
@@ -19,7 +19,7 @@ from penstock.client.admin.coordinator_values import TransactionFilter
 from penstock.testing.cluster import Cluster
 
 pytest_plugins = ["client_fixtures"]
-pytestmark = OVER_ONE_AND_THREE_BROKERS
+pytestmark = ALSO_ON_THREE
 
 SECONDS_MAX = 20.0
 PARTITIONS = 3
