@@ -132,7 +132,7 @@ MUTANTS = (
     ReplicationMutant("a crashed replica stays in sync", keep_in_sync_after_a_crash, 150),
     ReplicationMutant("a leader leads on without its epoch", lead_on_after_losing_the_epoch, 50),
     ReplicationMutant(
-        "a session looks at no partition that another one fetched", forget_displaced_sessions, 3000
+        "a session looks at no partition that another one fetched", forget_displaced_sessions, 150
     ),
     ReplicationMutant(
         "a replica of an idle partition is not asked to join again", forget_idle_partitions, 150

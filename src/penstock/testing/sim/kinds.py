@@ -63,6 +63,7 @@ REPLICATION_EVENTS = (
     "one-way partitions",
     "faults after an election",
     "faults during a join",
+    "faults during a fetch",
 )
 CLUSTER_EVENTS = (
     "elections",

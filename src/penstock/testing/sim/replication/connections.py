@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.testing.sim.replication.simulation import ReplicationSimulation
 
 HANG_CHANCE = 0.4
-TAIL_CHANCE = 0.03
+TAIL_CHANCE = 0.05
 TAIL_FACTOR = 3.0  # of the timeout of requests
 
 SendAnswer = Callable[[Any], None]

@@ -16,6 +16,7 @@ PARTITION_MS = (10.0, 200.0)
 SOON_MS = 10.0
 QUICK_START_MS = (0.0, 5.0)
 RETURN_CUT_OFF_CHANCE = 0.3
+FETCH_FAULT_SHARE = 0.05  # a seed has many fetches
 
 
 class ReplicationFaults:
@@ -131,6 +132,20 @@ class ReplicationFaults:
                 self._end(simulation.nodes[node_id], with_power=True)
 
         self._heal_after((0.0, SOON_MS), disturb)
+
+    def maybe_end_follower(self, node_id: int) -> None:
+        """End a node while its fetch is on the way, and cut the next life off from the leader."""
+        simulation = self._simulation
+        chance = 0.0 if simulation.is_healed else simulation.draw.moment_fault_chance
+        if simulation.chance.random() >= chance * FETCH_FAULT_SHARE:
+            return
+
+        def end() -> None:
+            self._counters["faults during a fetch"] += 1
+            self._end(simulation.nodes[node_id], with_power=True, down_ms=QUICK_START_MS)
+            self._cut_off(node_id, [])
+
+        self._heal_after((0.0, 0.0), end)
 
     def maybe_end_member(self, node_id: int) -> None:
         """End a node while it is about to join an in-sync set, and start it again soon."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.broker.partitions.partition import Partition
 from penstock.errors import KafkaError, from_code
 from penstock.replication.isr_proposal import IsrProposal
-from penstock.testing.sim.replication.connections import MessageConnection
+from penstock.testing.sim.replication.connections import MessageConnection, SendAnswer
 from penstock.testing.sim.replication.sim_controller import TOPIC_ID
 from penstock.testing.sim.replication.sim_partition import SimPartition
 from penstock.wire.messages import k56_alter_partition as k56
@@ -54,9 +54,17 @@ class IsrRequests:
         request, controller = self._request(changes), self._simulation.controller
         if self._connection is None or not self._connection.is_open:
             self._connection = MessageConnection(self._node, controller)
+        connection = self._connection
+
+        def handle(reply: SendAnswer) -> None:
+            # A rejection leaves the partition epoch as it is. So the protocol, Kafka's as well,
+            # would accept a late request although its repetition has been rejected.
+            if connection.is_open:
+                reply(controller.alter(request))
+
         self._simulation.connections.ask(
-            self._connection,
-            lambda reply: reply(controller.alter(request)),
+            connection,
+            handle,
             partial(self._answered, changes),
             self._simulation.draw.request_timeout_ms,
         )

@@ -87,7 +87,7 @@ class LeaderContact:
         fetcher, simulation = self.fetcher, self._simulation
         if self._is_over or fetcher.in_flight or self._syncing:
             return
-        fetcher.broker_epoch = self._node.broker_epoch
+        fetcher.registered(self._node.broker_epoch)
         request = fetcher.next_request(simulation.now_ms)
         if request is not None:
             self._send(request)
@@ -102,6 +102,7 @@ class LeaderContact:
         leader = simulation.nodes[self.leader_id]
         if self._connection is None or not self._connection.is_open:
             self._connection = MessageConnection(node, leader)
+        simulation.faults.maybe_end_follower(node.node_id)
         simulation.connections.ask(
             self._connection,
             lambda reply: leader.sessions.serve(request, reply),
