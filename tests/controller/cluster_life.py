@@ -7,7 +7,7 @@ committed records.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cluster_promises import MIN_ISR, ClusterPromises, expected_rejection, is_lost
 from controller_bench import CLUSTER_ID, Bench, registration
@@ -15,10 +15,16 @@ from replica_requests import assignment_request, change_request
 
 from penstock.controller.broker_sessions import BrokerSessions
 from penstock.controller.controller import Controller
-from penstock.controller.image import ELIGIBLE_LEADERS, LOST_DIRECTORY, NO_LEADER
+from penstock.controller.image import (
+    ELIGIBLE_LEADERS,
+    LOST_DIRECTORY,
+    NO_LEADER,
+    Image,
+    PartitionImage,
+)
 from penstock.controller.live_facts import LiveFacts
 from penstock.controller.settings import ControllerSettings
-from penstock.errors import DuplicateBrokerRegistration, StaleBrokerEpoch
+from penstock.errors import DuplicateBrokerRegistration, IneligibleReplica, StaleBrokerEpoch
 from penstock.wire.messages.k56_alter_partition import AlterPartitionRequest
 
 BROKERS = (1, 2, 3, 4)
@@ -34,6 +40,14 @@ class Process:
     epoch: int = -1
     paused: bool = False
     stopping: bool = False
+
+
+def asked_partition(image: Image, request: AlterPartitionRequest) -> PartitionImage:
+    [asked_topic] = request.topics
+    [asked] = asked_topic.partitions
+    topic = image.topic(asked_topic.topic_id)
+    assert topic is not None, "the request names a topic of the image"
+    return topic.partitions[asked.partition_index]
 
 
 class ClusterLife:
@@ -217,7 +231,14 @@ class ClusterLife:
         codes = [each.error_code for topic in reply.topics for each in topic.partitions]
         [code] = codes or [reply.error_code]
         assert code == (rejection.code if rejection else 0)
-        assert not rejection or self.bench.image is before
+        if rejection is IneligibleReplica:
+            # Earlier attempts must not be accepted later.
+            assert asked_partition(self.bench.image, request) == replace(
+                asked_partition(before, request),
+                partition_epoch=asked_partition(before, request).partition_epoch + 1,
+            )
+        else:
+            assert not rejection or self.bench.image is before
         self.counted[rejection.__name__ if rejection else "accepted"] += 1
         self.promises.check()
 

@@ -181,7 +181,6 @@ REJECTED: list[tuple[dict[str, Any], type[errors.KafkaError]]] = [
     ({"isr": [1, 2], "leader_recovery_state": RECOVERING}, errors.InvalidRequest),
     ({"isr": [1], "leader_recovery_state": RECOVERING}, errors.InvalidRequest),
     ({"isr": [1], "leader_recovery_state": 7}, errors.InvalidRequest),
-    ({"isr": [1, 2], "epochs": {2: 1_000}}, errors.IneligibleReplica),
 ]
 
 
@@ -234,6 +233,18 @@ def test_a_replica_of_an_unregistered_broker_does_not_join(bench: Bench) -> None
     fence(bench, 2)
     assert bench.ask(k64.UnregisterBrokerRequest(broker_id=2)).error_code == 0
     assert code(bench, [1, 2, 3]) == errors.IneligibleReplica.code
+
+
+def test_an_earlier_attempt_is_void_once_its_repetition_was_rejected(bench: Bench) -> None:
+    change(bench, isr=[1, 3])
+    first = change_request(bench, [1, 3, 2])
+    fence(bench, 2)
+    assert code(bench, [1, 3, 2]) == errors.IneligibleReplica.code
+    bench.beat(2, bench.image.brokers[2].epoch)
+    assert not bench.image.brokers[2].fenced
+    [answer] = bench.ask(first, 3).topics[0].partitions
+    assert answer.error_code == errors.InvalidUpdateVersion.code
+    assert partition_of(bench).isr == (1, 3)
 
 
 def test_an_earlier_start_of_a_replica_does_not_join(bench: Bench) -> None:

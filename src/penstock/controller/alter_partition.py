@@ -80,7 +80,11 @@ class AlterPartitionRequests:
         check_partition_epoch(partition, asked)
         check_in_sync_set(partition, isr)
         check_recovery_state(partition, asked.leader_recovery_state, isr)
-        check_eligible(self._image, isr)
+        try:
+            check_eligible(self._image, isr)
+        except IneligibleReplica:
+            self._end_earlier_attempts(topic, partition)
+            raise
         record = change_partition(
             self._electorate,
             topic,
@@ -97,6 +101,17 @@ class AlterPartitionRequests:
             if record.leader not in (broker_id, LEADER_UNCHANGED):
                 raise NewLeaderElected  # the set has completed a reassignment without this leader
         return _accepted(partition)
+
+    def _end_earlier_attempts(self, topic: Topic, partition: PartitionImage) -> None:
+        """Write a change of nothing but the partition epoch.
+
+        The leader goes back to its committed set now. An earlier attempt of the same request may
+        arrive when the replica is eligible again. The replica would join without the records that
+        the leader commits meanwhile.
+        """
+        record = PartitionChangeRecord(partition_id=partition.partition_id, topic_id=topic.topic_id)
+        self._records.append(record)
+        self._changed[topic.topic_id, partition.partition_id] = merge(partition, record)
 
 
 def asked_in_sync_set(asked: k56.RequestPartitionData, version: int) -> Sequence[k56.BrokerState]:

@@ -57,10 +57,7 @@ class IsrRequests:
         connection = self._connection
 
         def handle(reply: SendAnswer) -> None:
-            # A rejection leaves the partition epoch as it is. So the protocol, Kafka's as well,
-            # would accept a late request although its repetition has been rejected.
-            if connection.is_open:
-                reply(controller.alter(request))
+            reply(controller.alter(request))
 
         self._simulation.connections.ask(
             connection,

@@ -157,8 +157,10 @@ class SimController:
             return k56.AlterPartitionResponse(error_code=error.code)
         changes: list[PartitionChangeRecord] = list(outcome.records)
         for record in changes:
+            if record.isr is None:
+                continue  # the rejection of an ineligible replica
             before = self.partitions[record.partition_id].isr
-            joining = [each for each in record.isr or () if each not in before]
+            joining = [each for each in record.isr if each not in before]
             self._counters["joins" if joining else "shrinks"] += 1
             for each in joining:
                 self._check_join(record.partition_id, each)
