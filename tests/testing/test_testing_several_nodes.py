@@ -97,7 +97,7 @@ def test_a_stopped_node_hands_its_partitions_over_before_its_end(cluster: Cluste
 def test_replicas_of_a_node_that_is_away_are_not_in_sync(cluster: Cluster) -> None:
     topic = cluster.create_topic("t")
     cluster.kill(3)
-    with pytest.raises(TimeoutError, match=r"not in sync within 0 seconds: t-0 has \[1, 2\] of"):
+    with pytest.raises(TimeoutError, match=r"t-0 has \[[12], [12]\] of"):
         cluster.wait_until_in_sync(topic, timeout_s=0)
 
 

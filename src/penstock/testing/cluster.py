@@ -351,7 +351,7 @@ class Cluster:
         times: int | None = None,
     ) -> "Interception":
         """Let `answer` decide about each request of an API, on every node, from now on. Requests of
-        nodes to the controllers are not intercepted.
+        nodes to controllers, and fetches of followers, are not intercepted.
 
         The API is given by its name, its number or its request class. `answer` is one action for
         all requests, or a function from the request to an action (None is Pass). The function runs

@@ -21,6 +21,7 @@ from penstock.wire.primitives import Malformed
 from penstock.wire.schema import schema_of
 
 WAIT_SECONDS_DEFAULT = 10.0
+FETCH = 1
 
 Answer: TypeAlias = Callable[[InterceptedRequest[Any]], Action | None] | Action
 
@@ -187,10 +188,19 @@ class Taps:
             shown: InterceptedRequest[Any] | None = None
             for each in self._by_key.get(key, ()):
                 shown = shown or request()
+                if key == FETCH and _is_of_follower(shown):
+                    return None
                 action = each.decide(shown)
                 if not isinstance(action, Pass):
                     return Decided(action, shown, each)
         return None
+
+
+def _is_of_follower(request: InterceptedRequest[Any]) -> bool:
+    """Return whether a fetch is that of another node, and not of a client."""
+    from penstock.broker.fetch.replica_fetch import replica_of
+
+    return replica_of(request.message, request.version) is not None
 
 
 def find_api(given: "str | int | type[Any]") -> Api:
