@@ -1,6 +1,6 @@
 """Offsets that are committed in a transaction: they count when the transaction does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from api_asking import Asker, asking
@@ -8,6 +8,11 @@ from txn_asking import Txn, committed_offset, found_group
 
 from penstock import errors
 from penstock.broker.coordinators.coordinators import Coordinators
+from penstock.broker.transactions.txn_verification import (
+    Errors,
+    TxnVerification,
+    VerificationRequest,
+)
 from penstock.testing.cluster import Cluster
 
 pytest_plugins = ["api_fixtures"]
@@ -26,6 +31,32 @@ def test_offsets_count_when_the_transaction_does(asker: Asker, topic: str) -> No
     assert committed_offset(asker, group, topic) == -1
     txn.ended(committed=True)
     assert committed_offset(asker, group, topic) == 17
+
+
+def test_an_answer_to_an_earlier_leadership_lets_no_offset_in(
+    asker: Asker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, txn = found_group(asker), Txn(asker).begun()
+    ask = TxnVerification.ask
+
+    def ask_before_an_election(
+        verification: TxnVerification,
+        question: VerificationRequest,
+        done: Callable[[Errors], None],
+    ) -> bool:
+        leader = verification._broker.find(*question.topic_partitions[0]).leader
+
+        def answered(found: Errors) -> None:
+            leader.epoch += 1
+            try:
+                done(found)
+            finally:
+                leader.epoch -= 1  # other tests use the same group coordinator
+
+        return ask(verification, question, answered)
+
+    monkeypatch.setattr(TxnVerification, "ask", ask_before_an_election)
+    assert txn.commit_offset(group, topic, 17, version=5) == errors.NotCoordinator.code
 
 
 def test_offsets_of_an_aborted_transaction_do_not_count(asker: Asker, topic: str) -> None:

@@ -113,6 +113,24 @@ def test_a_refusal_is_for_everything_that_waits() -> None:
     assert bench.partitions[0].batches == []
 
 
+def test_an_answer_to_an_earlier_leadership_lets_no_batch_in() -> None:
+    bench = Bench()
+    bench.produce(0)
+    bench.partitions[0].leader.epoch += 2  # another node has led meanwhile
+    bench.answer()
+    assert bench.refused == ["NOT_LEADER_OR_FOLLOWER"]
+    assert bench.partitions[0].batches == []
+
+
+def test_a_question_of_an_earlier_leadership_vouches_for_no_later_batch() -> None:
+    bench = Bench()
+    bench.produce(0)
+    bench.partitions[0].leader.epoch += 2
+    bench.produce(1)
+    bench.answer()
+    assert bench.refused == ["NOT_LEADER_OR_FOLLOWER"] * 2
+
+
 def test_producers_of_transactions_v2_must_begin_with_sequence_0() -> None:
     bench = Bench()
     bench.produce(0)

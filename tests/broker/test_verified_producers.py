@@ -7,16 +7,22 @@ from txn_fakes import transactional
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.verified_producers import EPOCHS_MAX, VerifiedProducers
+from penstock.broker.transactions.txn_markers import LocalMarkers
 from penstock.coordinator.records import EndMarker
-from penstock.errors import OutOfOrderSequenceNumber, ProducerFenced
+from penstock.errors import KafkaStorageError, OutOfOrderSequenceNumber, ProducerFenced
+from penstock.model import TopicPartition
 
 PRODUCER = (7, 3)
 
 
 @pytest.fixture
-def partition() -> Partition:
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def partition(bench: Bench) -> Partition:
     """With an open transaction, whose producer is vouched for."""
-    bench = Bench()
     bench.create_topic("t")
     found = bench.broker.find("t", 0)
     batch, header = transactional(*PRODUCER, 0)
@@ -48,6 +54,15 @@ def test_the_next_epoch_of_a_revoked_producer_is_let_in() -> None:
     verified.revoke(*PRODUCER)
     verified.vouch(7, 4)
     assert verified.vouched == {7: 4}
+
+
+def test_a_partition_that_holds_batches_back_has_not_revoked_yet(
+    bench: Bench, partition: Partition
+) -> None:
+    partition.held = True
+    here, place = LocalMarkers(bench.broker), TopicPartition("t", 0)
+    assert isinstance(here.revoke(*PRODUCER, [place])[place], KafkaStorageError)
+    assert not partition.has_open(*PRODUCER)
 
 
 def test_an_older_take_over_frees_no_later_epoch() -> None:

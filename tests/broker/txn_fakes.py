@@ -82,6 +82,7 @@ class FakePartition:
         self.open: set[tuple[int, int]] = set()
         self.touched = self.gone = False
         self.leading = True
+        self.leader = SimpleNamespace(epoch=0)
         self.verified_producers = VerifiedProducers()
         self.known: set[int] = set()  # producer ids
         self.log = SimpleNamespace(lost=None)

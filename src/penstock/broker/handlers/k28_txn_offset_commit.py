@@ -5,6 +5,7 @@ partition of __consumer_offsets joins the transaction by itself; before, AddOffs
 added it, and that is verified.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.coordinator_errors import client_error_code, codes_of, errors_by_topic
@@ -15,6 +16,7 @@ from penstock.errors import (
     CoordinatorNotAvailable,
     InvalidGroupId,
     KafkaError,
+    NotCoordinator,
     ProducerFenced,
     UnknownTopicOrPartition,
 )
@@ -27,6 +29,7 @@ from penstock.wire.messages.k28_txn_offset_commit import (
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+    from penstock.broker.partitions.partition import Partition
 
 ADDED_FROM = 5
 ABORTABLE_FROM = 4
@@ -60,10 +63,10 @@ def handle(
     def commit() -> None:
         broker.coordinators.submit(message.group_id, request, message, committed)
 
-    def joined(errors: Errors) -> None:
-        [(topic_partition, error)] = errors.items()
+    def joined(partition: "Partition", leader_epoch: int, errors: Errors) -> None:
+        [error] = errors.values()
         if error is None:
-            error = _vouch(broker, topic_partition, message)
+            error = _vouch(partition, leader_epoch, message)
         if error is None:
             commit()
         else:
@@ -77,7 +80,10 @@ def handle(
     if question is None:
         commit()
     else:
-        broker.coordinators.verification.ask(question, joined)
+        [topic_partition] = question.topic_partitions
+        partition = broker.find(*topic_partition)
+        done = partial(joined, partition, partition.leader.epoch)
+        broker.coordinators.verification.ask(question, done)
     return None
 
 
@@ -100,16 +106,16 @@ def _question(
 
 
 def _vouch(
-    broker: "Broker", topic_partition: TopicPartition, message: TxnOffsetCommitRequest
-) -> ProducerFenced | None:
-    """Note a verified producer; return the error if a new owner has its transaction by now."""
+    partition: "Partition", leader_epoch: int, message: TxnOffsetCommitRequest
+) -> KafkaError | None:
+    """Note a verified producer; return the error if a new owner has its transaction by now, or may
+    have it."""
+    if partition.leader.epoch != leader_epoch:
+        return NotCoordinator(f"{partition} has another leader epoch since its request")
     try:
-        partition = broker.find(topic_partition.topic, topic_partition.partition)
         partition.verified_producers.vouch(message.producer_id, message.producer_epoch)
     except ProducerFenced as fenced:
         return fenced
-    except KafkaError:
-        pass  # led elsewhere by now: that the commit itself will say
     return None
 
 

@@ -103,9 +103,10 @@ class TransactionalBatch(NamedTuple):
 class PendingVerification:
     """Batches of one producer that wait at one partition for the transaction coordinator."""
 
-    __slots__ = ("batches", "copied_bytes", "ended")
+    __slots__ = ("batches", "copied_bytes", "ended", "leader_epoch")
 
-    def __init__(self, batches: list[TransactionalBatch]) -> None:
+    def __init__(self, batches: list[TransactionalBatch], leader_epoch: int) -> None:
         self.batches = batches
+        self.leader_epoch = leader_epoch  # of the request to the coordinator
         self.copied_bytes = 0
         self.ended = False  # a marker came while they waited

@@ -21,6 +21,7 @@ from penstock.errors import (
     CoordinatorNotAvailable,
     InvalidProducerEpoch,
     KafkaError,
+    KafkaStorageError,
     NotCoordinator,
     NotLeaderOrFollower,
     TransactionCoordinatorFenced,
@@ -32,6 +33,7 @@ from penstock.summed_log import SummedLog
 from penstock.world import Timer
 
 if TYPE_CHECKING:
+    from penstock.broker.partitions.partition import Partition
     from penstock.broker.transactions.broker_view import TransactionsBroker
 
 log = logging.getLogger("penstock.markers")
@@ -77,7 +79,7 @@ class LocalMarkers:
                 found[topic_partition] = error
             else:
                 partition.verified_producers.revoke(producer_id, producer_epoch)
-                found[topic_partition] = None
+                found[topic_partition] = _still_held(partition)
         return found
 
     def _end_records(
@@ -116,6 +118,14 @@ class LocalMarkers:
                 written(topic_partition, result if isinstance(result, KafkaError) else None)
 
         runtime.submit(marker, done)
+
+
+def _still_held(partition: "Partition") -> KafkaStorageError | None:
+    """Return the error of a partition whose accepted batches are not written yet: at the end of a
+    move they wait, and a later request finds them written."""
+    if partition.held:
+        return KafkaStorageError(f"{partition} is just moving to another log directory")
+    return None
 
 
 class MarkerWriter:

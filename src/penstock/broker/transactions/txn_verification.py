@@ -29,6 +29,7 @@ from penstock.errors import (
     KafkaError,
     NotCoordinator,
     NotEnoughReplicas,
+    NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
     ProducerFenced,
     TransactionAbortable,
@@ -110,7 +111,8 @@ class TxnVerification:
                 first.setdefault(batch.partition, []).append(batch)
         if first and self.must_ask(version >= ADDED_BY_PRODUCE):
             pending_of = {
-                partition: PendingVerification(waiting) for partition, waiting in first.items()
+                partition: PendingVerification(waiting, partition.leader.epoch)
+                for partition, waiting in first.items()
             }
             for waiting in first.values():
                 for batch in waiting:
@@ -139,7 +141,7 @@ class TxnVerification:
                     error = InvalidTxnState("the transaction was ended meanwhile")
                 self._waiting_bytes -= pending.copied_bytes
                 if error is None:
-                    error = self._let_in(partition, producer, pending.batches, adds)
+                    error = self._let_in(partition, producer, pending, adds)
                 if error is not None:
                     _reject(pending.batches, _for_produce(error, version))
 
@@ -168,15 +170,18 @@ class TxnVerification:
         self,
         partition: Partition,
         producer: tuple[int, int],
-        batches: list[TransactionalBatch],
+        pending: PendingVerification,
         adds: bool,
     ) -> KafkaError | None:
         """Stage the batches of a verified producer, or return why none is staged."""
+        if partition.leader.epoch != pending.leader_epoch:
+            # A take-over since then has asked another leader, or one that has forgotten it.
+            return NotLeaderOrFollower(f"{partition} has another leader epoch since its request")
         try:
             partition.verified_producers.vouch(*producer)
         except ProducerFenced as fenced:
             return fenced
-        for batch in batches:
+        for batch in pending.batches:
             try:
                 partition.verified_producers.begin(*producer, batch.header[BASE_SEQUENCE])
             except OutOfOrderSequenceNumber as error:
