@@ -62,6 +62,26 @@ def test_a_fetch_looks_at_no_partition_that_is_idle() -> None:
     assert not session.dirty
 
 
+def test_a_session_of_a_consumer_is_not_one_of_a_follower() -> None:
+    sessions = make_sessions()
+    first, _ = sessions.find(request(0, 0, 1), 12, 0.0)
+    followed = request(first.session_id, 1)
+    followed.replica_id = 2
+    with pytest.raises(FetchSessionIdNotFound):
+        sessions.find(followed, 12, 1.0)
+
+
+def test_a_session_of_a_follower_is_not_one_of_another() -> None:
+    sessions = make_sessions()
+    wanted = request(0, 0, 1)
+    wanted.replica_id = 2
+    first, _ = sessions.find(wanted, 12, 0.0)
+    other = request(first.session_id, 1)
+    other.replica_id = 3
+    with pytest.raises(FetchSessionIdNotFound):
+        sessions.find(other, 12, 1.0)
+
+
 def test_a_session_goes_on_with_its_next_epoch() -> None:
     sessions = make_sessions()
     first, _ = sessions.find(request(0, 0, 1), 12, 0.0)

@@ -329,9 +329,9 @@ def test_the_high_watermark_after_a_restart_is_that_of_the_checkpoint(
 # Durability
 
 
-def test_a_follower_on_hold_is_not_asked_for() -> None:
+def test_a_follower_that_waits_for_a_sync_is_not_asked_for() -> None:
     follower = follower_of(StoredRecords((4, 0), end=20))
-    follower.hold()
+    follower.begin_work()
     assert not follower.is_ready(NOW)
     follower.finished()
     assert follower.is_ready(NOW)

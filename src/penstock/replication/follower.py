@@ -123,17 +123,13 @@ class PartitionFollower:
     # -- reports of the shell
 
     def begin_work(self) -> None:
-        """Fetch nothing until `finished`: the shell waits for a sync of the log."""
+        """Fetch nothing until `finished`: the shell waits for a sync of records that the next fetch
+        would name."""
         self.state = FollowerState.BUSY
 
     def wait(self, now_ms: float, reason: str) -> FollowerStep:
         """Ask for the same records again after a pause: they could not be stored."""
         return self._delay(now_ms, reason)
-
-    def hold(self) -> None:
-        """Fetch nothing until `finished`: the shell makes durable what the next fetch would name,
-        as records that this node wrote while it led."""
-        self.state = FollowerState.BUSY
 
     def finished(self) -> None:
         """Go on after a step on the log: the next fetch begins at its new end."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from penstock.broker.fetch.replica_fetch import NO_REPLICA, replica_of
 from penstock.broker.sliced_work import Slices, Work
 from penstock.errors import (
     FetchSessionIdNotFound,
@@ -142,7 +143,7 @@ class FetchSet:
         self.counted = 0  # of its partitions, among those of all sessions
         self.fetching: ParkedFetch | None = None  # the fetch that waits on this set, if one does
         self.contact: FetchContact | None = None  # of a follower
-        self.replica_id = -1
+        self.replica_id = NO_REPLICA
         self.outside: dict[WatchedPartition, None] = {}  # where the follower is not in sync
 
     def arrive(self, replica_id: int, now_ms: float) -> None:
@@ -267,13 +268,17 @@ class FetchSessions:
 
     def find(self, request: FetchRequest, version: int, now_ms: float) -> tuple[FetchSet, bool]:
         """Return the set to fetch from, and whether the answer has changes only. The set is not
-        updated with the request yet."""
+        updated with the request yet. A session belongs to consumers, or to one follower: its
+        partitions watch either the high watermark or the end of the log."""
         uses_ids = version >= TOPIC_IDS
+        replica = replica_of(request, version)
+        replica_id = NO_REPLICA if replica is None else replica.replica_id
         session_id, epoch = request.session_id, request.session_epoch
         if version < 7 or epoch in (SESSIONLESS_EPOCH, FIRST_EPOCH):
             self._end(session_id)
             wanted = version >= 7 and epoch == FIRST_EPOCH and self._has_room(request)
             fetch_set = FetchSet(self._new_id(now_ms) if wanted else 0, uses_ids)
+            fetch_set.replica_id = replica_id
             if fetch_set.session_id:
                 fetch_set.used_at_ms = now_ms
                 fetch_set.counted = _partitions(request)
@@ -281,7 +286,7 @@ class FetchSessions:
                 self._sessions[fetch_set.session_id] = fetch_set
             return fetch_set, False
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or session.replica_id != replica_id:
             raise FetchSessionIdNotFound
         if session.epoch != epoch:
             raise InvalidFetchSessionEpoch
