@@ -141,7 +141,7 @@ def test_a_duplicate_waits_for_the_older_session(broker: BrokerLifecycle) -> Non
     assert broker.registered(DuplicateBrokerRegistration(), 59_999) == []
     [failed] = broker.registered(DuplicateBrokerRegistration(), 60_000)
     assert isinstance(failed, RegistrationFailed)
-    assert "node.id" in failed.reason
+    assert "Duplicate broker registration. Give each node its own node.id" in failed.reason
 
 
 def test_another_cluster_ends_the_start_at_once(broker: BrokerLifecycle) -> None:

@@ -277,8 +277,8 @@ def _explain(failure: Exception) -> str:
     text = failure.message if isinstance(failure, KafkaError) else str(failure)
     if isinstance(failure, DuplicateBrokerRegistration):
         return (
-            f"Another running node has the id of this one: {text} Give each node its own node.id, "
-            "or stop the other one first."
+            f"Another running node has the id of this one: {text.rstrip('.')}. Give each node its "
+            "own node.id, or stop the other one first."
         )
     if isinstance(failure, KafkaError):
         return f"The controller rejected the registration of this broker: {text}"
