@@ -3,7 +3,7 @@
 import pytest
 from leadership import lead
 from simulated_node import Bench
-from txn_fakes import transactional
+from txn_fakes import FakeTarget, transactional
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.verified_producers import EPOCHS_MAX, VerifiedProducers
@@ -29,6 +29,14 @@ def partition(bench: Bench) -> Partition:
     assert found.append_own(bytes(batch), header, 0) == 0
     found.verified_producers.vouch(*PRODUCER)
     return found
+
+
+def stage(partition: Partition) -> FakeTarget:
+    """Accept a batch of the open transaction for the end of this turn."""
+    target = FakeTarget()
+    partition.batches.append(transactional(*PRODUCER, 1))
+    partition.tickets.append((target, None, None, 0))
+    return target
 
 
 def test_an_open_transaction_takes_more_of_its_producer(partition: Partition) -> None:
@@ -81,6 +89,21 @@ def test_what_an_older_epoch_lost_is_nothing_to_the_next(partition: Partition) -
 def test_a_leader_that_begins_vouches_for_nobody(partition: Partition) -> None:
     lead(partition, partition.leader.epoch + 1, (1,))
     assert not partition.has_open(*PRODUCER)
+
+
+def test_batches_accepted_in_an_earlier_leadership_are_rejected(partition: Partition) -> None:
+    target = stage(partition)
+    lead(partition, partition.leader.epoch + 2, (1,))
+    partition.append_turn(0, 0.0)
+    assert [each.kafka_name() for each in target.errors] == ["NOT_LEADER_OR_FOLLOWER"]
+    assert partition.log.end_offset == 1
+
+
+def test_a_leadership_that_goes_on_keeps_accepted_batches(partition: Partition) -> None:
+    stage(partition)
+    lead(partition, partition.leader.epoch, (1,))
+    partition.append_turn(0, 0.0)
+    assert partition.log.end_offset == 2
 
 
 def test_a_leader_that_goes_on_does(partition: Partition) -> None:

@@ -109,6 +109,11 @@ class FakeTarget:
     def __init__(self) -> None:
         self.errors: list[KafkaError] = []
 
+    acks = 1
+
+    def succeeded(self, _ticket: Any, _base_offset: int, _append_time_ms: int) -> None:
+        """Do nothing: tests look at the log."""
+
     def failed(self, _ticket: Any, error: KafkaError) -> None:
         self.errors.append(error)
 

@@ -252,6 +252,7 @@ class Partition:
             moved = leader.update(state.partition_epoch, state.isr, state.replicas, mono_ms)
         else:
             self.leading = True
+            self._reject_staged(NotLeaderOrFollower(f"{self} has another leader epoch by now"))
             self.verified_producers.forget()
             self.log.begin_epoch(state.leader_epoch)
             leader.begin(
@@ -362,11 +363,17 @@ class Partition:
     def _reject_all(self) -> None:
         """Reject the batches of this turn: the partition was deleted, or stopped leading. Its files
         may be renamed already, so a missing file is no damage."""
-        tickets, self.tickets, self.batches = self.tickets, [], []
-        self.start_at_zero = ()
         self.touched = False
         error = unavailable_error(self)
         assert error is not None, "only an unavailable partition rejects"
+        self._reject_staged(error)
+
+    def _reject_staged(self, error: KafkaError) -> None:
+        """Reject the batches that wait for the end of the turn, or of a move. The checks of an
+        earlier leadership count no more: another leader may have let a new owner take over an open
+        transaction."""
+        tickets, self.tickets, self.batches = self.tickets, [], []
+        self.start_at_zero = ()
         self._fail(tickets, error)
 
     def _keep_held(self) -> None:
