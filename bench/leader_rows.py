@@ -51,8 +51,9 @@ def _lose_one(cluster: ThreeNodes) -> tuple[float, float]:
     active.elect_preferred(TOPIC, range(cluster.partitions))
     killed = next(node for node in cluster.nodes if node is not active)
     others = [node for node in cluster.nodes if node is not killed]
-    cluster.wait(lambda: killed.leads(TOPIC) > 0, "a node that leads")
     wanted = cluster.partitions
+    share = wanted // len(NODES)
+    cluster.wait(lambda: killed.leads(TOPIC) == share, "a node that leads its share")
     began = time.monotonic()
     killed.kill()
     fenced_at = cluster.wait(
