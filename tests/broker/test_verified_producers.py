@@ -9,8 +9,14 @@ from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.verified_producers import EPOCHS_MAX, VerifiedProducers
 from penstock.broker.transactions.txn_markers import LocalMarkers
 from penstock.coordinator.records import EndMarker
-from penstock.errors import KafkaStorageError, OutOfOrderSequenceNumber, ProducerFenced
+from penstock.errors import (
+    KafkaStorageError,
+    NotEnoughReplicas,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+)
 from penstock.model import TopicPartition
+from penstock.replication.follower_progress import FetchContact
 
 PRODUCER = (7, 3)
 
@@ -71,6 +77,16 @@ def test_a_partition_that_holds_batches_back_has_not_revoked_yet(
     here, place = LocalMarkers(bench.broker), TopicPartition("t", 0)
     assert isinstance(here.revoke(*PRODUCER, [place])[place], KafkaStorageError)
     assert not partition.has_open(*PRODUCER)
+
+
+def test_a_partition_waits_for_a_former_leader_before_it_has_revoked(
+    bench: Bench, partition: Partition
+) -> None:
+    lead(partition, partition.leader.epoch + 1, (1, 2))
+    here, place = LocalMarkers(bench.broker), TopicPartition("t", 0)
+    assert isinstance(here.revoke(*PRODUCER, [place])[place], NotEnoughReplicas)
+    partition.leader.fetched(2, -1, 0, 0, 0.0, FetchContact(0.0))
+    assert here.revoke(*PRODUCER, [place]) == {place: None}
 
 
 def test_an_older_take_over_frees_no_later_epoch() -> None:

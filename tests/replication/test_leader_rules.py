@@ -186,6 +186,29 @@ def test_a_leader_that_followed_in_between_knows_no_end() -> None:
     assert [each.end for each in led.leader.followers.values()] == [-1, -1]
 
 
+def test_a_leader_that_has_missed_an_epoch_knows_no_end() -> None:
+    led = LedPartition()
+    led.append(20)
+    led.fetch(2, 20)
+    led.fetch(3, 10)
+    led.leader.begin(7, 22, (1, 2), (1, 2, 3), 20, led.now)  # replica 3 has led in epoch 6
+    assert not led.leader.advance(20, led.now)
+    assert [each.end for each in led.leader.followers.values()] == [-1, -1]
+
+
+def test_no_replica_may_lead_with_unknown_records_once_all_in_sync_have_fetched() -> None:
+    led = LedPartition()
+    led.fetch(2, 5)
+    assert not led.leader.is_followed
+    led.fetch(3, 5)
+    assert led.leader.is_followed
+
+
+def test_below_min_insync_replicas_an_eligible_replica_may_have_unknown_records() -> None:
+    led = LedPartition(isr=(1,))
+    assert not led.leader.is_followed
+
+
 def test_an_epoch_begins_at_the_log_end() -> None:
     led = LedPartition(end=30, watermark=10)
     assert led.leader.epoch_start == 30

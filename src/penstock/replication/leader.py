@@ -10,7 +10,12 @@ from collections.abc import Callable
 
 from penstock.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
 from penstock.model import NO_LEADER_EPOCH
-from penstock.replication.follower_progress import NO_FETCH_YET, FetchContact, FollowerProgress
+from penstock.replication.follower_progress import (
+    NO_FETCH_YET,
+    UNKNOWN_END,
+    FetchContact,
+    FollowerProgress,
+)
 from penstock.replication.isr_proposal import NO_BROKER_EPOCH, IsrProposal, RejectedChange, judge
 
 LAG_MS_MAX = 30_000  # Kafka's default of replica.lag.time.max.ms
@@ -112,11 +117,12 @@ class PartitionLeader:
         """Begin to lead in `epoch`, from the end of the log on.
 
         A leader that led the epoch before keeps the ends of its followers; a new one knows none.
+        The image may skip epochs in which another replica led, and the followers were truncated.
         The times begin again in both cases. `advance` has to follow: the set may have shrunk to
         this node alone.
         """
         assert self.node_id in isr, "a leader is in its own in-sync set"
-        known = self.leading
+        known = self.leading and epoch == self.epoch + 1
         self.leading = True
         self.epoch, self.partition_epoch = epoch, partition_epoch
         self.epoch_start = self.log_end = log_end
@@ -178,6 +184,16 @@ class PartitionLeader:
         """Return the in-sync set with a replica that a pending change adds. A replica that a
         pending change removes is still in it."""
         return self._pending_isr or self.isr
+
+    @property
+    def is_followed(self) -> bool:
+        """Return whether each replica that may lead next has fetched in this leadership. A former
+        leader that has not may hold records that this log lacks, and lead with them. With a whole
+        set no other replica is eligible."""
+        if not self.may_commit():
+            return False
+        followers = [self.followers.get(each) for each in self.maximal_isr if each != self.node_id]
+        return all(each is not None and each.end != UNKNOWN_END for each in followers)
 
     @property
     def below_min_insync(self) -> bool:

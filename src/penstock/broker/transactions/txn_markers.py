@@ -23,6 +23,7 @@ from penstock.errors import (
     KafkaError,
     KafkaStorageError,
     NotCoordinator,
+    NotEnoughReplicas,
     NotLeaderOrFollower,
     TransactionCoordinatorFenced,
 )
@@ -79,7 +80,7 @@ class LocalMarkers:
                 found[topic_partition] = error
             else:
                 partition.verified_producers.revoke(producer_id, producer_epoch)
-                found[topic_partition] = _still_held(partition)
+                found[topic_partition] = _unfinished(partition)
         return found
 
     def _end_records(
@@ -120,11 +121,14 @@ class LocalMarkers:
         runtime.submit(marker, done)
 
 
-def _still_held(partition: "Partition") -> KafkaStorageError | None:
-    """Return the error of a partition whose accepted batches are not written yet: at the end of a
-    move they wait, and a later request finds them written."""
+def _unfinished(partition: "Partition") -> KafkaError | None:
+    """Return the error of a partition where a later request has to revoke again. At the end of a
+    move accepted batches wait. A former leader may have written batches that this log lacks, and
+    may lead with them until it has fetched from this one."""
     if partition.held:
         return KafkaStorageError(f"{partition} is just moving to another log directory")
+    if not partition.leader.is_followed:
+        return NotEnoughReplicas(f"a replica of {partition} that may lead next has not fetched yet")
     return None
 
 
