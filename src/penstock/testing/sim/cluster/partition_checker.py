@@ -11,7 +11,7 @@ from typing import Any
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.replicas import Replicas
 from penstock.log.log import Log
-from penstock.model import TopicPartition
+from penstock.model import INTERNAL_TOPICS, TopicPartition
 from penstock.replication.leader import PartitionLeader
 from penstock.testing.sim.cluster.metadata_history import BatchHistory
 from penstock.testing.sim.cluster.segment_reader import read_log
@@ -169,6 +169,7 @@ class PartitionChecker:
         self._counters["partition leaders"] += 1
         if self._last_leaders.get(name, node_id) != node_id:
             self._counters["partition fail-overs"] += 1
+            self._counters["coordinators moved"] += name.topic in INTERNAL_TOPICS
             self.on_leader(node_id)
         self._last_leaders[name] = node_id
         self.tell(f"{replica} leads epoch {epoch} from {replica.history.end_offset}")

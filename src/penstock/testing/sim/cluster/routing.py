@@ -85,6 +85,7 @@ class RoutingClient(ABC):
         self.is_over = False
         self.broker_ids = broker_ids
         self.leaders: dict[str, dict[int, int]] = {}  # by topic and partition, as last described
+        self._epochs: dict[tuple[str, int], int] = {}  # of leaders, the highest described ones
         self._connections: dict[int, _NodeConnection] = {}
         self._script: RoutedScript[None] | None = None
         self._step = 0
@@ -168,9 +169,19 @@ class RoutingClient(ABC):
         for topic in response.topics:
             if not topic.error_code:
                 self.leaders[topic.name] = {
-                    each.partition_index: each.leader_id for each in topic.partitions
+                    each.partition_index: each.leader_id
+                    for each in topic.partitions
+                    if self._is_newest(topic.name, each)
                 }
         return True
+
+    def _is_newest(self, topic: str, partition: k03_metadata.MetadataResponsePartition) -> bool:
+        """Return whether no later leader of a partition is known. A node that is cut off describes
+        former leaders."""
+        key = (topic, partition.partition_index)
+        known = self._epochs.get(key, -1)
+        self._epochs[key] = max(known, partition.leader_epoch)
+        return partition.leader_epoch >= known
 
     def leader_of(self, topic: str, partition: int) -> int:
         """Return the leader as last described, or -1."""
