@@ -117,19 +117,19 @@ REPLICA_MUTANTS = (
     ClusterMutant(
         "the high watermark moves below min.insync.replicas",
         commit_below_min_insync,
-        caught_by=1,
+        caught_by=39,
         seeds=400,
     ),
     ClusterMutant(
         "the high watermark moves over a shrinking set",
         commit_over_a_shrinking_set,
-        caught_by=1,
+        caught_by=13,
         seeds=400,
     ),
     ClusterMutant(
         "the high watermark of a restart is the log's end",
         commit_the_log_end_after_a_restart,
-        caught_by=1,
+        caught_by=4,
         seeds=400,
     ),
     ClusterMutant(
@@ -147,7 +147,7 @@ REPLICA_MUTANTS = (
     ClusterMutant(
         "a follower truncates to its high watermark",
         truncate_to_the_watermark,
-        caught_by=1,
+        caught_by=4,
         seeds=400,
     ),
     ClusterMutant(

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from cluster_mutants import CLUSTER_MUTANTS, ClusterMutant
+from replica_mutants import REPLICA_MUTANTS
 
 from depth import WHOLE, seeds
 from penstock.testing.sim.__main__ import main
@@ -14,9 +15,6 @@ from penstock.testing.sim.cluster.simulation import ClusterSimulation, simulate
 from penstock.testing.sim.kinds import CLUSTER
 from penstock.testing.sim.sweep import run_seeds
 
-# Seeds that meet bugs of the past: a process whose id another one took goes on leading (7), a full
-# disk ends the installation of a snapshot (33), a restarted controller is never ready (38).
-FIXED = (7, 33, 38)
 SEEDS_FOR_ALL_EVENTS = 1000
 TRACED = (3, 7)
 
@@ -32,11 +30,6 @@ def test_seeds_of_the_cluster_keep_every_invariant_and_serve_in_the_end() -> Non
     assert result.failures == []
     if len(swept) >= SEEDS_FOR_ALL_EVENTS:
         assert result.missed(CLUSTER) == []
-
-
-@pytest.mark.parametrize("seed", FIXED)
-def test_a_seed_that_failed_once_passes(seed: int) -> None:
-    simulate(seed)
 
 
 def test_equal_seeds_give_equal_traces_under_any_hash_seed() -> None:
@@ -60,7 +53,9 @@ def first_failure(mutant: ClusterMutant) -> int | None:
     return None
 
 
-@pytest.mark.parametrize("mutant", CLUSTER_MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [*CLUSTER_MUTANTS, *REPLICA_MUTANTS], ids=lambda mutant: mutant.name
+)
 def test_a_seed_meets_a_deliberate_bug(
     mutant: ClusterMutant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
