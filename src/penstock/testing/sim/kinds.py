@@ -102,6 +102,7 @@ CLUSTER_EVENTS = (
     "faults at a dangerous moment",
     "partition fail-overs",
     "truncations of replicas",
+    "followers out of range",
     "in-sync sets shrunk",
     "in-sync sets joined",
     "elections of eligible leaders",

@@ -31,12 +31,13 @@ from penstock.wire.messages import (
     k01_fetch,
     k19_create_topics,
     k20_delete_topics,
+    k21_delete_records,
     k22_init_producer_id,
     k37_create_partitions,
     k44_incremental_alter_configs,
 )
 
-ALTER_CONFIGS, CREATE_PARTITIONS = 44, 37
+DELETE_RECORDS, ALTER_CONFIGS, CREATE_PARTITIONS = 21, 44, 37
 CONFIG = "max.message.bytes"
 CONFIG_MIN = 1_000_000
 SEGMENT_BYTES = "internal.segment.bytes"
@@ -69,6 +70,10 @@ class ClusterRun(Protocol):
 
     def next_number(self) -> int: ...
     def count(self, event: str) -> None: ...
+    def committed_end(self, partition: TopicPartition) -> int:
+        """Return the offset below which all records of a partition are committed."""
+        ...
+
     def change_acknowledged(self) -> None: ...
 
 
@@ -113,6 +118,8 @@ class AdminActor(ClusterActor):
                 yield from self._alter(self.chance.choice(living))
             elif dice < 0.75:
                 yield from self._add_partitions(self.chance.choice(living))
+            elif dice < 0.85:
+                yield from self._delete_records()
             else:
                 yield from self._init_producer_id()
 
@@ -203,6 +210,24 @@ class AdminActor(ClusterActor):
             fate.partitions = max(fate.partitions, wanted)
             self._acknowledged()
 
+    def _delete_records(self) -> RoutedScript[None]:
+        """Delete the committed records of a partition, or some of them."""
+        partition = self.choose_partition()
+        if partition is None:
+            return
+        leader = yield from self.find_leader(partition)
+        if leader < 0:
+            return
+        end_offset = self.run.committed_end(partition)
+        offset = self.chance.choice((end_offset, self.chance.randint(0, end_offset)))
+        self.ledger.trimmed[partition] = max(self.ledger.trimmed.get(partition, 0), offset)
+        asked = k21_delete_records.DeleteRecordsPartition(
+            partition_index=partition.partition, offset=offset
+        )
+        topic = k21_delete_records.DeleteRecordsTopic(name=partition.topic, partitions=[asked])
+        message = k21_delete_records.DeleteRecordsRequest(topics=[topic], timeout_ms=500)
+        yield RoutedCall(leader, DELETE_RECORDS, 2, message)
+
     def _init_producer_id(self) -> RoutedScript[None]:
         message = k22_init_producer_id.InitProducerIdRequest(transactional_id=None)
         response = yield RoutedCall(self.any_broker(), INIT_PRODUCER_ID, 4, message)
@@ -229,7 +254,8 @@ class ReaderActor(ClusterActor):
         leader = yield from self.find_leader(partition)
         if leader < 0:
             return -1
-        position = self.positions.get(partition, 0)
+        trimmed = self.ledger.trimmed.get(partition, 0)
+        position = self.positions[partition] = max(self.positions.get(partition, 0), trimmed)
         fate = self.ledger.topics[partition.topic]
         asked = k01_fetch.FetchPartition(
             partition=partition.partition, fetch_offset=position, partition_max_bytes=1 << 20

@@ -28,6 +28,8 @@ class ClusterLedger:
     acknowledged: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
     seen: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
     producer_ids: dict[int, str] = field(default_factory=dict)
+    # Up to these offsets the deletion of records was asked for.
+    trimmed: dict[TopicPartition, int] = field(default_factory=dict)
     unbound: Container[TopicPartition] = ()  # partitions that have lost records
     changes: int = 0  # acknowledged ones
     records: int = 0

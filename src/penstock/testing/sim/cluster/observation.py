@@ -26,6 +26,7 @@ from penstock.raft.quorum import Quorum
 from penstock.raft.quorum_effects import QuorumEffect
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 from penstock.raft.snapshot import MetadataSnapshotId
+from penstock.replication.follower import PartitionFollower
 from penstock.replication.leader import PartitionLeader
 from penstock.wire.messages.k52_vote import VoteRequest, VoteResponse
 from penstock.wire.messages.k62_broker_registration import BrokerRegistrationRequest
@@ -40,6 +41,7 @@ class PartitionObserver(Protocol):
     def adopts(self, replicas: Replicas, partition: Partition) -> None: ...
     def stores(self, log: Log, data: bytes) -> None: ...
     def truncates(self, log: Log, kept_to: int, end_offset: int) -> None: ...
+    def out_of_range(self) -> None: ...
     def advanced(self, leader: PartitionLeader) -> None: ...
     def follows(self, partition: Partition) -> None: ...
     def leads(self, leader: PartitionLeader) -> None: ...
@@ -129,6 +131,7 @@ def _observe_partitions(
     wrap(Log, "shorten", lambda method: _truncating(observer, method))
     for name in ("advance", "_advance_with_followers"):
         wrap(PartitionLeader, name, lambda method: _advancing(observer, method))
+    wrap(PartitionFollower, "end_known", lambda method: _leaving_range(observer, method))
     wrap(Partition, "follow_offsets", lambda method: _following(observer, method))
     wrap(PartitionLeader, "begin", lambda method: _leading(observer, method))
     for name in ("append_turn", "release"):
@@ -283,6 +286,14 @@ def _advancing(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
         return moved
 
     return advance
+
+
+def _leaving_range(observer: PartitionObserver, method: Any) -> Callable[..., Any]:
+    def end_known(follower: PartitionFollower, *given: Any) -> Any:
+        observer.out_of_range()
+        return method(follower, *given)
+
+    return end_known
 
 
 def _following(observer: PartitionObserver, method: Any) -> Callable[..., Any]:

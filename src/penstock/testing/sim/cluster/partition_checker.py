@@ -5,7 +5,7 @@ batch. All replicas have to commit the same bytes, and each later leader has to 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.broker.partitions.partition import Partition
@@ -46,6 +46,7 @@ class PartitionChecker:
         self.lost: dict[TopicPartition, str] = {}  # partitions that have lost records, and how
         self.tell: Callable[[str], None] = lambda _event: None
         self.on_leader: Callable[[int], None] = lambda _node_id: None
+        self.trimmed: Mapping[TopicPartition, int] = {}  # deletions of records that were asked for
         self._counters = counters
         self._may_lose = may_lose
         self._by_log: dict[Log, WatchedReplica] = {}
@@ -93,14 +94,19 @@ class PartitionChecker:
         history.truncate(kept_to)
         if replica.name in self.lost:
             return
+        trimmed = self.trimmed.get(replica.name, 0)  # its leader's log may begin there
         for batch in removed:
-            if committed.ending_at(batch.end_offset) == batch:
+            if batch.base_offset >= trimmed and committed.ending_at(batch.end_offset) == batch:
                 self._breaks(
                     replica,
                     f"{replica} truncates to {end_offset}, and {batch.base_offset} to "
                     f"{batch.end_offset} is committed",
                 )
                 return
+
+    def out_of_range(self) -> None:
+        """Count a follower whose leader has no records at its end."""
+        self._counters["followers out of range"] += 1
 
     # -- high watermarks
 

@@ -117,6 +117,7 @@ class ClusterSimulation:
         self.checker.on_leader = self.faults.maybe_disturb
         self.checker.partitions.on_leader = self.faults.maybe_disturb_leader
         self.checker.on_in_sync_change = self.faults.maybe_disturb_leader
+        self.checker.partitions.trimmed = self.ledger.trimmed
         self.checker.tell = self.checker.partitions.tell = self.tell
 
     @property
@@ -144,6 +145,10 @@ class ClusterSimulation:
 
     def count(self, event: str) -> None:
         self.checker.count(event)
+
+    def committed_end(self, partition: TopicPartition) -> int:
+        history = self.checker.partitions.committed.get(partition)
+        return 0 if history is None else history.end_offset
 
     def change_acknowledged(self) -> None:
         active = self.cluster.active
@@ -381,16 +386,17 @@ class ClusterSimulation:
     def _judge_records(self) -> None:
         """Compare all that was acknowledged or read with the logs as they are in the end."""
         for partition, end_offset in self._final_positions.items():
-            seen = self.ledger.seen[partition]
+            seen = self.ledger.seen.get(partition, {})
             if partition in self.ledger.unbound:
                 continue
             require(
                 len(set(seen.values())) == len(seen),
                 f"{partition} has a record twice: {Counter(seen.values()).most_common(1)}",
             )
+            trimmed = self.ledger.trimmed.get(partition, 0)
             for offset, value in self.ledger.acknowledged.get(partition, {}).items():
                 require(
-                    seen.get(offset) == value,
+                    offset < trimmed or seen.get(offset) == value,
                     f"{partition} has lost the acknowledged record at {offset} of {end_offset}",
                 )
 
