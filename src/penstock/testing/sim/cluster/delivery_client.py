@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from penstock.model import TopicPartition
+from penstock.coordinator.partitions import partition_for
+from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from penstock.testing.history import Isolation, Polled, Recorder
 from penstock.testing.sim.client import FETCH, INIT_PRODUCER_ID, METADATA, METADATA_VERSION, PRODUCE
 from penstock.testing.sim.cluster.actors import ClusterActor, ClusterRun
@@ -122,9 +123,20 @@ class DeliveryClient(ClusterActor):
             yield self.pause(*UNROUTED_PAUSE_MS)
             return None
         response = yield RoutedCall(node_id, ask.key, ask.version, ask.message)
+        if ask.key == OFFSET_FETCH and not self._coordinates(node_id, _fetched_group(ask)):
+            # A coordinator that is cut off answers from its memory until it hears of another one,
+            # as Kafka's does. A member that asks would begin too early.
+            response = None
         if response is None or any(each in MOVED for each in _codes(ask, response)):
             self._forget_route(ask)
         return response
+
+    def _coordinates(self, node_id: int, group: str) -> bool:
+        """Return whether a node is the newest coordinator of a group."""
+        topic = self.run.newest_image.topics.get(CONSUMER_OFFSETS_TOPIC)
+        if topic is None:
+            return False
+        return topic.partitions[partition_for(group, len(topic.partitions))].leader == node_id
 
     def _find_node(self, ask: Ask) -> RoutedScript[int]:
         partition = self._partition_of(ask)
@@ -232,9 +244,13 @@ def _coordinator_of(ask: Ask) -> tuple[int, str] | None:
     if ask.key in OF_TRANSACTIONS:
         return TRANSACTION, message.transactional_id
     if ask.key == OFFSET_FETCH:
-        return GROUP, message.groups[0].group_id
+        return GROUP, _fetched_group(ask)
     group_id = getattr(message, "group_id", None)
     return None if group_id is None else (GROUP, group_id)
+
+
+def _fetched_group(ask: Ask) -> str:
+    return str(ask.message.groups[0].group_id)
 
 
 def _codes(ask: Ask, response: Any) -> list[int]:
