@@ -263,6 +263,8 @@ class ConsumerMembership(SimMembership):
             return False
         code = response.error_code
         if code in PASSING or code == UNRELEASED_INSTANCE:
+            # The assignment of this heartbeat may be in the log of a former coordinator.
+            self._must_tell = True
             return False
         if code in (FENCED_MEMBER, UNKNOWN_MEMBER, GROUP_NOT_FOUND):
             self._restart()
