@@ -11,6 +11,7 @@ from penstock.broker.startup.startup import CLEAN_MARKER
 from penstock.errors import NotEnoughReplicas, NotLeaderOrFollower
 from penstock.node import PenstockNode
 from penstock.testing.sim.cluster import SimCluster
+from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k64_unregister_broker as k64
 
 SEED = 5
@@ -293,3 +294,18 @@ def test_a_node_that_stops_follows_no_new_leader(topic: ReplicatedTopic) -> None
     topic.run_until(lambda: topic.replica(follower.node_id).leader.epoch > 0)
     assert isinstance(following, FollowedReplica)
     assert following.fetcher is None
+
+
+def test_a_process_that_has_its_id_again_makes_the_partitions_of_the_time_between() -> None:
+    two_directories = {"log.dirs": "data,more-data"}
+    cluster = SimCluster(SEED, ["controller", *["broker"] * 3], REPLICATED | two_directories)
+    cluster.start()
+    node, double = cluster.nodes[4], cluster.make_node(4, "broker", "double")
+    node.world.pause(5_000)
+    double.start()
+    cluster.simulation.run_until(lambda: double.is_ready)
+    topic = k19.CreatableTopic(name="t", num_partitions=1, replication_factor=3)
+    cluster.ask(2, k19.CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 7)
+    cluster.simulation.run_until(lambda: "t" in double.broker.replicas.by_name)
+    double.kill()
+    cluster.simulation.run_until(lambda: "t" in node.broker.replicas.by_name)

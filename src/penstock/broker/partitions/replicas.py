@@ -102,6 +102,7 @@ class Replicas:
         self._placed_at = -1  # the metadata offset at which the last partition came here
         self._when_settled: list[Callable[[], None]] = []
         self._loaded = False  # the directories have been looked through
+        self._was_replaced = False  # another process was registered with the id of this node
 
     def use(self, directories: list[LogDirectory], metadata_disk: Disk) -> None:
         self.directories = directories
@@ -304,9 +305,12 @@ class Replicas:
         """Create the missing partitions: all directories are loaded."""
         self._loaded = True
         self.placements.begin()
+        self._want_missing()
+        self._creation.go_on()
+
+    def _want_missing(self) -> None:
         for topic, state in self.missing():
             self._creation.want(NewPartition(topic.name, topic.topic_id, state.partition_id))
-        self._creation.go_on()
 
     def keep_offline(self, topic: Topic, index: int, offline_replica: "OfflineReplica") -> None:
         """Keep a partition offline whose log cannot be opened without a loss."""
@@ -480,6 +484,9 @@ class Replicas:
                 continue
             for index in indexes:
                 self._changed(topic, topic.partitions[index])
+        if self._was_replaced and not self._broker.is_replaced and self._loaded:
+            self._want_missing()  # those that were made while another process had the id
+        self._was_replaced = self._broker.is_replaced
         self._follow_configs(image, delta)
         self._creation.go_on()
 
