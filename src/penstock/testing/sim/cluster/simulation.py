@@ -76,8 +76,12 @@ class FinalReader(ReaderActor):
             while not (yield from producer.produce(partition)):
                 yield ScriptPause(FINAL_CALL_PAUSE_MS)
             self.waits_for = f"a fetch of {partition}"
+            # A new leader may not know yet that the last records are committed.
+            acknowledged = self.ledger.acknowledged.get(partition, {})
+            is_bound = partition not in self.ledger.unbound
+            due_offset = max(acknowledged, default=-1) + 1 if is_bound else 0
             end_offset = -1
-            while end_offset < 0 or self.positions.get(partition, 0) < end_offset:
+            while end_offset < 0 or self.positions[partition] < max(end_offset, due_offset):
                 end_offset = yield from self.read(partition)
                 if end_offset < 0:
                     yield ScriptPause(FINAL_CALL_PAUSE_MS)
