@@ -171,6 +171,19 @@ def test_a_follower_that_is_cut_off_leaves_the_in_sync_set_and_joins_again(
     topic.run_until_equal()
 
 
+def test_a_follower_syncs_what_an_earlier_role_left_unsynced(topic: ReplicatedTopic) -> None:
+    topic.produce(b"a")
+    topic.run_until_equal()
+    node = next(each for each in topic.cluster.running if each.node_id != topic.leader)
+    replica = topic.replica(node.node_id)
+    replica.log.synced_offset = 0  # as a restart of the log behind the leader's start leaves it
+    node.broker.followers.end(replica)
+    node.broker.replicas.take_role(replica)
+    assert topic.produce(b"b") == 0
+    topic.run_until_in_sync()
+    assert stored_values(replica) == [b"a", b"b"]
+
+
 def test_followers_of_an_idle_partition_stay_in_sync(topic: ReplicatedTopic) -> None:
     topic.produce(b"a")
     topic.cluster.simulation.run_for(20_000)

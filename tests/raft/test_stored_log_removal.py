@@ -38,3 +38,17 @@ def test_a_flush_overtaken_by_the_removal_of_old_segments_succeeds() -> None:
     stored.flush(said.append)
     disk.run_callbacks()
     assert said == [None]
+
+
+def test_a_log_that_is_being_truncated_keeps_its_segments() -> None:
+    disk = SimDisk()
+    disk.make_directory(DIRECTORY)
+    stored = StoredLog(disk, DIRECTORY, LogConfig(), SimWorld(Simulation(1)).clock, None)
+    for offset in range(3):
+        record = Record(offset, 0, None, b"x")
+        stored.append(build_batch([record], base_offset=offset, leader_epoch=1))
+    disk.run_callbacks()
+    stored.truncate(2, lambda _: None)
+    stored.delete_before(1)
+    disk.run_callbacks()
+    assert (stored.start_offset, stored.end_offset) == (0, 2)

@@ -191,6 +191,8 @@ class StoredLog:
 
     def delete_before(self, offset: int) -> None:
         log, now_ms = self._log, self._clock.wall_ms()
+        if log.truncating:
+            return  # tried again after the next snapshot
         log.roll(now_ms)
         advance_start(log, min(offset, log.end_offset))
         try:

@@ -377,7 +377,11 @@ class Followers:
         self._changed(replica)
 
     def _wait_for_sync(self, replica: FollowedReplica) -> None:
-        replica.syncing_to = replica.partition.log.end_offset
+        partition = replica.partition
+        replica.syncing_to = partition.log.end_offset
+        # After a truncation, or in an earlier role, no round may be due for what is unsynced.
+        partition.directory.wrote(partition)
+        partition.directory.wrote_its_own()
         if replica.fetcher is not None:
             replica.fetcher.wait_for_sync(replica)
         replica.synced()  # a round may have ended by now
