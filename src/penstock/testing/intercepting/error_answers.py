@@ -151,6 +151,7 @@ ERROR_FORMS: Mapping[int, tuple[ErrorForm, ...]] = {
     65: (Each("transactional_ids", "transaction_states", value="transactional_id"),),
     69: (Each("group_ids", "groups", value="group_id"),),
     75: (Each("topics", "topics"),),
+    10_000: (_TOPICS_BY_NUMBER,),
 }
 _WHOLE = (Whole(),)
 
