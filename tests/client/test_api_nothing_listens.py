@@ -246,7 +246,7 @@ def test_a_record_that_could_never_be_sent_names_the_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(protocol_probe, "no_listener", lambda _bootstrap: None)
-    settings: dict[str, Any] = {"delivery.timeout.ms": 500, "request.timeout.ms": 400}
+    settings: dict[str, Any] = {"delivery.timeout.ms": 2_000, "request.timeout.ms": 1_900}
     with blocking.Producer(settings, bootstrap=NOWHERE) as producer:
         delivery = producer.send("orders", b"x")
         with pytest.raises(MessageTimedOut) as failed:

@@ -112,9 +112,9 @@ def health(context: typer.Context) -> None:
     """Exit with 0 if the cluster is whole: an active controller, no fenced broker, every partition
     with a leader and all replicas in sync. Otherwise print the exceptions, and exit with 1."""
     with connect(access_of(context)) as admin:
-        cluster = describe_nodes(admin)
         topics = admin.list_topics()
         partitions = ask_health(admin, topics)
+        cluster = describe_nodes(admin)  # last: it names the brokers that the sets have lost
     fenced = [broker.node_id for broker in cluster.brokers if broker.fenced]
     has_controller = _known(cluster.controller_id) is not None
     is_whole = has_controller and not fenced and not any(partitions)
