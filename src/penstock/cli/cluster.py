@@ -114,7 +114,7 @@ def health(context: typer.Context) -> None:
     with connect(access_of(context)) as admin:
         topics = admin.list_topics()
         partitions = ask_health(admin, topics)
-        cluster = describe_nodes(admin)  # last: it names the brokers that the sets have lost
+        cluster = describe_nodes(admin)  # comes last, and lists what the sets have lost as fenced
     fenced = [broker.node_id for broker in cluster.brokers if broker.fenced]
     has_controller = _known(cluster.controller_id) is not None
     is_whole = has_controller and not fenced and not any(partitions)
