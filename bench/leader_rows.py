@@ -23,12 +23,13 @@ def _of(context: Context) -> ThreeNodes:
     return context.cluster
 
 
-def _fill(cluster: ThreeNodes, leaders: int) -> None:
-    """Create a topic with so many leaders on each node, and three replicas, unless it is there."""
+def _fill(cluster: ThreeNodes, leaders: int) -> int:
+    """Create a topic with so many leaders on each node, and three replicas, unless it is there.
+    Return the number of its partitions; earlier rows have left smaller topics."""
     cluster.start()
-    if TOPIC in cluster.topics:
-        return
     partitions = leaders * len(NODES)
+    if TOPIC in cluster.topics:
+        return partitions
     topic = k19.CreatableTopic(name=TOPIC, num_partitions=-1, replication_factor=-1)
     topic.configs = [k19.CreatableTopicConfig(name="min.insync.replicas", value=MIN_INSYNC)]
     topic.assignments = [
@@ -39,20 +40,22 @@ def _fill(cluster: ThreeNodes, leaders: int) -> None:
         for number in range(partitions)
     ]
     cluster.create(topic, cluster.nodes[0])
-    cluster.partitions = partitions
-    cluster.wait_for_leaders()
+    cluster.wait(
+        lambda: all(node.has_leaders(TOPIC, partitions) for node in cluster.nodes),
+        "a leader for every partition",
+    )
+    return partitions
 
 
-def _lose_one(cluster: ThreeNodes) -> tuple[float, float]:
+def _lose_one(cluster: ThreeNodes, partitions: int) -> tuple[float, float]:
     """Kill a node that leads; return the seconds until the others serve everything, from the kill
     and from the moment at which a node names no killed broker any more."""
     cluster.wait(lambda: _is_whole(cluster), "all replicas in sync")
     active = cluster.active_controller()
-    active.elect_preferred(TOPIC, range(cluster.partitions))
+    active.elect_preferred(TOPIC, range(partitions))
     killed = next(node for node in cluster.nodes if node is not active)
     others = [node for node in cluster.nodes if node is not killed]
-    wanted = cluster.partitions
-    share = wanted // len(NODES)
+    share = partitions // len(NODES)
     cluster.wait(lambda: killed.leads(TOPIC) == share, "a node that leads its share")
     began = time.monotonic()
     killed.kill()
@@ -60,7 +63,7 @@ def _lose_one(cluster: ThreeNodes) -> tuple[float, float]:
         lambda: killed.node_id not in active.brokers(), "a fenced broker", killed
     )
     served_at = cluster.wait(
-        lambda: sum(node.leads(TOPIC) for node in others) >= wanted, "all leaders", killed
+        lambda: sum(node.leads(TOPIC) for node in others) >= partitions, "all leaders", killed
     )
     return served_at - began, served_at - fenced_at
 
@@ -72,22 +75,20 @@ def _is_whole(cluster: ThreeNodes) -> bool:
 def leaders_lost(context: Context) -> Sample:
     """Seconds from the fencing of a broker until others serve all of its partitions."""
     cluster = _of(context)
-    _fill(cluster, LEADERS_QUICK if context.quick else LEADERS)
-    since_kill, since_fencing = _lose_one(cluster)
+    partitions = _fill(cluster, LEADERS_QUICK if context.quick else LEADERS)
+    since_kill, since_fencing = _lose_one(cluster, partitions)
     cluster.start()
-    cluster.wait_for_leaders()
     return Sample(since_fencing, None, {"since_kill_s": since_kill})
 
 
 def slowest_leader(context: Context) -> Sample:
     """Seconds from SIGKILL of a leader until another one serves: the slowest of many."""
     cluster = _of(context)
-    _fill(cluster, 1)
+    partitions = _fill(cluster, 1)
     seconds = []
     for _ in range(KILLS_QUICK if context.quick else KILLS):
-        seconds.append(_lose_one(cluster)[0])
+        seconds.append(_lose_one(cluster, partitions)[0])
         cluster.start()
-        cluster.wait_for_leaders()
     return Sample(max(seconds), None, {"median_s": median(seconds), "kills": float(len(seconds))})
 
 
