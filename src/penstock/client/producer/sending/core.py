@@ -6,6 +6,7 @@ reason.
 """
 
 import logging
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -225,8 +226,9 @@ class ProducerCore(ABC):
         return destroyed
 
     def abandon(self, face: object, warn: Callable[..., None]) -> None:
-        """End a producer that was never closed."""
-        if self.started and not self.closing and not self.is_forked:
+        """End a producer that was never closed. At the end of the program it stays: no thread can
+        be started then."""
+        if self.started and not self.closing and not self.is_forked and not sys.is_finalizing():
             text = f"a producer was never closed: {face!r}"
             warn(text, ResourceWarning, source=face, stacklevel=3)
             self.stop()
