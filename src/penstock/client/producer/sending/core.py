@@ -226,13 +226,13 @@ class ProducerCore(ABC):
         return destroyed
 
     def abandon(self, face: object, warn: Callable[..., None]) -> None:
-        """End a producer that was never closed. At the end of the program it stays: no thread can
-        be started then."""
-        if self.started and not self.closing and not self.is_forked and not sys.is_finalizing():
+        """End a producer that was never closed."""
+        if self.started and not self.closing and not self.is_forked:
             text = f"a producer was never closed: {face!r}"
             warn(text, ResourceWarning, source=face, stacklevel=3)
-            self.stop()
-            self.end()
+            if not sys.is_finalizing():  # no thread can be started at the end of the program
+                self.stop()
+                self.end()
 
     # -- state
 
