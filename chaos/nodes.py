@@ -7,13 +7,10 @@ from random import Random
 from typing import Protocol
 
 from bench import servers
-from bench.cluster import SHORT, ClusterNode, ThreeNodes, three_nodes
+from bench.cluster import NODES, SHORT, ClusterNode, ThreeNodes, three_nodes
+from penstock.config.local_nodes import replication_settings
 
-REPLICATED: Mapping[str, str] = {
-    **SHORT,
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-}
+REPLICATED: Mapping[str, str] = {**SHORT, **replication_settings(len(NODES))}
 
 
 class Nodes(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench import topics
-from bench.cluster import SHORT, ClusterNode, ThreeNodes, three_nodes
+from bench.cluster import NODES, SHORT, ClusterNode, ThreeNodes, three_nodes
 from bench.servers import scratch
 from compat.directories import ourselves
 from compat.history import (
@@ -29,17 +29,13 @@ from compat.history import (
 )
 from compat.report import Report
 from compat.story import Story
+from penstock.config.local_nodes import replication_settings
 
 FAULTS = 100
 LIFE_SECONDS_MAX = 5.0  # a cluster that serves no commits meets the next fault nevertheless
 AWAY_SECONDS_MAX = 1.5
 SILENT_SECONDS_MAX = 3.0  # longer than a session of a broker, so that some are fenced
-REPLICATED: Mapping[str, str] = {
-    **SETTINGS,
-    **SHORT,
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-}
+REPLICATED: Mapping[str, str] = {**SETTINGS, **SHORT, **replication_settings(len(NODES))}
 
 
 class Faults:

@@ -11,6 +11,7 @@ from penstock.broker.startup.startup import CLEAN_MARKER
 from penstock.errors import NotEnoughReplicas, NotLeaderOrFollower
 from penstock.node import PenstockNode
 from penstock.testing.sim.cluster import SimCluster
+from penstock.testing.sim.cluster.sim_cluster import SimNode
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k64_unregister_broker as k64
 
@@ -69,16 +70,22 @@ def test_a_replica_that_returns_is_in_sync_again(topic: ReplicatedTopic, end: st
     assert stored_values(topic.replica(former.node_id)) == [b"a", b"b"]
 
 
-def test_records_of_a_former_leader_that_were_not_committed_are_cut(topic: ReplicatedTopic) -> None:
-    topic.produce(b"a")
+def replaced_leader(topic: ReplicatedTopic) -> SimNode:
+    """Cut the leader off until another one leads; return the former one. Its last record is not
+    committed."""
     former = topic.cluster.nodes[topic.leader]
-    cluster = topic.cluster
-    others = [each.host for each in cluster.running if each is not former]
-    cluster.simulation.network.separate([former.host], others)
+    others = [each.host for each in topic.cluster.running if each is not former]
+    topic.cluster.simulation.network.separate([former.host], others)
     topic.produce(b"lost", acks=1, node_id=former.node_id)
     topic.run_until(lambda: topic.leader not in (-1, former.node_id))
+    return former
+
+
+def test_records_of_a_former_leader_that_were_not_committed_are_cut(topic: ReplicatedTopic) -> None:
+    topic.produce(b"a")
+    former = replaced_leader(topic)
     assert topic.produce(b"kept") == 0
-    cluster.simulation.network.heal()
+    topic.cluster.simulation.network.heal()
     topic.run_until_in_sync()
     topic.run_until_equal()
     assert stored_values(topic.replica(former.node_id)) == [b"a", b"kept"]
@@ -86,15 +93,10 @@ def test_records_of_a_former_leader_that_were_not_committed_are_cut(topic: Repli
 
 def test_a_former_leader_whose_records_are_all_deleted_begins_anew(topic: ReplicatedTopic) -> None:
     topic.produce(b"a")
-    former = topic.cluster.nodes[topic.leader]
-    cluster = topic.cluster
-    others = [each.host for each in cluster.running if each is not former]
-    cluster.simulation.network.separate([former.host], others)
-    topic.produce(b"lost", acks=1, node_id=former.node_id)
-    topic.run_until(lambda: topic.leader not in (-1, former.node_id))
+    former = replaced_leader(topic)
     assert topic.produce(b"b", b"c", b"d") == 0
     topic.replica(topic.leader).delete_before(2)  # the end of the former leader's log
-    cluster.simulation.network.heal()
+    topic.cluster.simulation.network.heal()
     topic.run_until_in_sync()
     topic.run_until_equal()
     assert stored_values(topic.replica(former.node_id)) == [b"b", b"c", b"d"]
@@ -105,16 +107,11 @@ def test_a_follower_that_was_killed_behind_a_truncation_serves_again(
     topic: ReplicatedTopic,
 ) -> None:
     topic.produce(b"a")
-    former = topic.cluster.nodes[topic.leader]
-    cluster = topic.cluster
-    others = [each.host for each in cluster.running if each is not former]
-    cluster.simulation.network.separate([former.host], others)
-    topic.produce(b"lost", acks=1, node_id=former.node_id)
-    topic.run_until(lambda: topic.leader not in (-1, former.node_id))
+    former = replaced_leader(topic)
     assert topic.produce(b"kept") == 0
     former.stop()  # its recovery point covers the record that is to be cut
     topic.run_until(lambda: former.is_over)
-    cluster.simulation.network.heal()
+    topic.cluster.simulation.network.heal()
     former.start()
     topic.run_until(lambda: 0 in former.broker.replicas.by_name.get("t", {}))
     cut = topic.replica(former.node_id).log
@@ -289,7 +286,7 @@ def test_a_replica_is_online_again_after_a_kill_behind_its_truncation(
     former.broker.touch()
     topic.run_until(lambda: replica.log.synced_offset == 1)
     cluster.simulation.run_for(2_000)  # the durable record goes into the checkpoints
-    cluster.simulation.network.heal()
+    topic.cluster.simulation.network.heal()
     topic.run_until(lambda: replica.log.end_offset == 0 and not replica.log.truncating)
     former.kill()
     former.start()

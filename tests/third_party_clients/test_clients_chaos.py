@@ -16,7 +16,7 @@ from chaos_readers import Auditor, Reader
 from chaos_run import PIPELINES, WAIT_SECONDS_MAX, ChaosRun, MortalNode, create_topics
 from mortal_cluster import MortalCluster
 
-from penstock.testing.history import Ending, Isolation, Report, check
+from penstock.testing.history import Ending, Isolation, check
 
 SECONDS = float(os.environ.get("PENSTOCK_CHAOS_SECONDS", "15"))
 SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "1"))
@@ -65,14 +65,17 @@ def live_through(run: ChaosRun, suffer: Callable[[], None]) -> None:
         each.close()
 
 
-def judge(run: ChaosRun, directory: Path) -> Report:
+def judge(run: ChaosRun, directory: Path) -> None:
+    assert run.violations == []
     history = run.recorder.history()
     report = check(history, pipelines=PIPELINES)
     if not report.clean:
         file = directory / "history.txt"
         file.write_text("".join(f"{each}\n" for each in history))
         raise AssertionError(f"{report.text}\n(seed {SEED}; the history is in {file})")
-    return report
+    assert report.unread == 0
+    assert report.endings[Ending.COMMITTED] >= COMMITS_MIN, report.text
+    assert all(run.commits(each) > 0 for each in PIPELINES), report.text
 
 
 @pytest.mark.deep
@@ -82,11 +85,7 @@ def test_consume_transform_produce_is_exactly_once_while_the_node_is_killed(
 ) -> None:
     run = ChaosRun(node.bootstrap, SEED)
     live_through(run, lambda: node.live_and_die(run, SECONDS))
-    assert run.violations == []
-    report = judge(run, tmp_path)
-    assert report.unread == 0
-    assert report.endings[Ending.COMMITTED] >= COMMITS_MIN, report.text
-    assert all(run.commits(each) > 0 for each in PIPELINES), report.text
+    judge(run, tmp_path)
     assert node.kills >= KILLS_MIN
 
 
@@ -106,9 +105,5 @@ def test_consume_transform_produce_is_exactly_once_while_nodes_of_a_cluster_fail
 ) -> None:
     run = ChaosRun(cluster.bootstrap, SEED)
     live_through(run, lambda: cluster.live_and_die(run, FAULTS))
-    assert run.violations == []
-    report = judge(run, tmp_path)
-    assert report.unread == 0
-    assert report.endings[Ending.COMMITTED] >= COMMITS_MIN, report.text
-    assert all(run.commits(each) > 0 for each in PIPELINES), report.text
+    judge(run, tmp_path)
     assert cluster.faults.total() == FAULTS

@@ -77,7 +77,7 @@ def _marker_request(
         transaction_result=marker.committed,
         topics=[
             k27.WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
-            for name, indexes in _by_topic(topic_partitions).items()
+            for name, indexes in indexes_by_topic(topic_partitions).items()
         ],
         coordinator_epoch=marker.coordinator_epoch,
         transaction_version=TRANSACTIONS_V2 if marker.transactions_v2 else 0,
@@ -93,7 +93,8 @@ def _marker_codes(response: k27.WriteTxnMarkersResponse) -> dict[TopicPartition,
     }
 
 
-def _by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def indexes_by_topic(topic_partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partitions of each topic."""
     found: dict[str, list[int]] = {}
     for topic, index in topic_partitions:
         found.setdefault(topic, []).append(index)
@@ -115,7 +116,7 @@ def ask_coordinator(
         verify_only=not question.adds,
         topics=[
             k24.AddPartitionsToTxnTopic(name=name, partitions=indexes)
-            for name, indexes in _by_topic(question.topic_partitions).items()
+            for name, indexes in indexes_by_topic(question.topic_partitions).items()
         ],
     )
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.links.links import LinkPurpose
+from penstock.broker.transactions.remote_coordinators import indexes_by_topic
 from penstock.controller.image import NO_LEADER
 from penstock.coordinator.transactions.events import ProducerTakenOver
 from penstock.errors import ConcurrentTransactions, KafkaError, UnsupportedVersion
@@ -203,15 +204,12 @@ class TakeOver:
 
     def _revoke_there(self, leader: int, led: list[TopicPartition]) -> None:
         self._asked.update(dict.fromkeys(led, leader))
-        topics: dict[str, list[int]] = {}
-        for topic, index in led:
-            topics.setdefault(topic, []).append(index)
         request = RevokeProducerRequest(
             producer_id=self.effect.producer_id,
             producer_epoch=self.effect.producer_epoch,
             topics=[
                 RevokeProducerTopic(name=name, partition_indexes=indexes)
-                for name, indexes in topics.items()
+                for name, indexes in indexes_by_topic(led).items()
             ],
         )
         self._broker.links.send(
