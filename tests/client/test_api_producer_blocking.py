@@ -153,7 +153,8 @@ def test_without_a_broker_nothing_waits_for_ever() -> None:
         delivery.result(0.05)
     with pytest.raises(TimedOut):
         producer.flush(0.05)
-    with pytest.raises(MessageTimedOut):
+    # The record times out, or is given up because nothing listens: whichever comes first.
+    with pytest.raises((MessageTimedOut, AllBrokersDown)):
         delivery.result()
     unsent = producer.send("topic", b"y")
     begun = time.monotonic()

@@ -166,7 +166,9 @@ def test_a_batch_without_room_names_what_was_not_sent() -> None:
         with pytest.raises(BatchFailed) as raised:
             await producer.send_batch("topic", [b"%d" % number for number in range(5)])
         kinds = [type(each.error) for each in raised.value.failures]
-        assert kinds == [MessageTimedOut] * 3 + [BufferExhausted] * 2
+        # The records time out, or are given up because nothing listens: whichever comes first.
+        assert set(kinds[:3]) <= {MessageTimedOut, AllBrokersDown}
+        assert kinds[3:] == [BufferExhausted] * 2
         assert [each.value for each in raised.value.failures] == [b"0", b"1", b"2", b"3", b"4"]
         await producer.close()
 
@@ -180,7 +182,8 @@ def test_without_a_broker_records_fail_after_delivery_timeout_ms() -> None:
         begun = time.monotonic()
         await producer.flush()
         assert time.monotonic() - begun < 20.0
-        with pytest.raises(MessageTimedOut, match="a record for topic"):
+        # The record times out, or is given up because nothing listens: whichever comes first.
+        with pytest.raises((MessageTimedOut, AllBrokersDown)):
             await delivery
         await producer.close()
 
@@ -294,6 +297,7 @@ def test_a_producer_that_was_dropped_unclosed_warns(penstock_cluster: ClusterLik
     async def send() -> None:
         producer = Producer[bytes, bytes](bootstrap=penstock_cluster.bootstrap)
         await producer.send(topic, b"x")
+        gc.collect()  # what other tests dropped is not what is watched
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             del producer
