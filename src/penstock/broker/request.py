@@ -11,6 +11,7 @@ from penstock.broker.message_release import free_in_slices
 from penstock.broker.request_metrics import RequestMetrics, errors_in
 from penstock.broker.sliced_work import SlicedWork, Work
 from penstock.controller.image import Image
+from penstock.credentials.principal import Caller
 from penstock.wire.apis import APIS
 from penstock.wire.codec import Slices
 from penstock.wire.frame import response_frame_in_slices
@@ -49,6 +50,7 @@ class ClientConnection(Protocol):
     """The connection of a client, as handlers see it (network/connection.py)."""
 
     active_at_ms: float
+    caller: Caller
     client_id: str
     on_closed: list[Callable[[], None]]
     on_drain: list[Callable[[], None]]
@@ -107,6 +109,10 @@ class ClientRequest:
     client_id: str | None
     arrived_ms: float
     answered: bool = False
+
+    @property
+    def caller(self) -> Caller:
+        return self.connection.caller
 
     def run(self, call: Callable[[], None]) -> None:
         """Call on behalf of this request, from a timer or the end of a turn. An exception closes

@@ -21,6 +21,7 @@ from penstock.broker.network.dispatch import dispatch
 from penstock.broker.network.frames import FIRST_BYTES
 from penstock.broker.request import Answer, Slot, failed
 from penstock.broker.sliced_work import Work
+from penstock.credentials.principal import anonymous_at
 from penstock.wire.apis import APIS
 from penstock.world import Peer
 
@@ -56,6 +57,7 @@ class BrokerConnection:
         "_takes_turn",
         "active_at_ms",
         "api_key",
+        "caller",
         "client_id",
         "closing",
         "listener",
@@ -76,6 +78,7 @@ class BrokerConnection:
     def __init__(self, listener: "BrokerListener", peer: Peer, now_ms: float) -> None:
         self.listener = listener
         self.peer = peer
+        self.caller = anonymous_at(peer.address[0])
         self.replies: deque[Slot] = deque()
         self.room: memoryview | None = None
         self.touched = False

@@ -10,6 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from penstock.config.key import INT_MAX
+from penstock.credentials.principal import plain_address
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 
 WAIT_MS_MAX = 1_000.0  # for the next connection, however low the rate is
 WAIT_MS_MIN = 0.01
-_MAPPED = "::ffff:"  # prefix of an IPv4 peer on an IPv6 socket
-
-
-def plain_address(host: str) -> str:
-    return host.removeprefix(_MAPPED)
 
 
 class ConnectionRate:
