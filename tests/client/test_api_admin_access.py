@@ -14,7 +14,6 @@ from penstock.client.admin.access_values import (
     AclResourceType,
     DelegationToken,
     PatternType,
-    Principal,
     QuotaEntity,
     QuotaFilter,
     QuotaMatch,
@@ -24,6 +23,7 @@ from penstock.client.admin.access_values import (
     ScramUpsertion,
 )
 from penstock.client.admin.blocking import Admin
+from penstock.credentials.principal import Principal
 from penstock.wire.messages import k29_describe_acls as k29
 from penstock.wire.messages import k30_create_acls as k30
 from penstock.wire.messages import k31_delete_acls as k31

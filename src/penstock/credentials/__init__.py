@@ -1,1 +1,1 @@
-"""What clients and nodes share about identity: who a peer is, and what proves it. No I/O."""
+"""The identity of peers and its proofs, for clients and nodes. No I/O."""

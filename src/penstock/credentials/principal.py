@@ -1,4 +1,4 @@
-"""Who sends a request: Kafka's principals, and a caller as access is judged."""
+"""Kafka's principals, and callers as rules of access see them."""
 
 from typing import NamedTuple
 
@@ -6,22 +6,22 @@ _MAPPED = "::ffff:"  # prefix of an IPv4 peer on an IPv6 socket
 
 
 class Principal(NamedTuple):
-    type: str
     name: str
+    type: str = "User"
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
 
     @classmethod
     def parse(cls, text: str) -> "Principal":
-        """Read `Type:name`; a name may contain colons. Raise ValueError without both parts."""
-        kind, separator, name = text.partition(":")
-        if not (kind and separator and name):
-            raise ValueError(f"{text!r} is no principal: write Type:name, such as User:alice")
-        return cls(kind, name)
+        """Parse `User:alice`. Raise ValueError without a type."""
+        kind, colon, name = text.partition(":")
+        if not colon or not kind or not name:
+            raise ValueError(f"{text!r} is no principal: it looks like User:alice")
+        return cls(name, kind)
 
 
-ANONYMOUS = Principal("User", "ANONYMOUS")
+ANONYMOUS = Principal("ANONYMOUS")
 
 
 class Caller(NamedTuple):

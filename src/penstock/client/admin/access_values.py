@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.client.transport.scram import ITERATIONS_MIN
+from penstock.credentials.principal import Principal
 
 # -- ACLs
 
@@ -157,22 +158,6 @@ class ScramDeletion:
 
 
 # -- delegation tokens
-
-
-class Principal(NamedTuple):
-    name: str
-    type: str = "User"
-
-    def __str__(self) -> str:
-        return f"{self.type}:{self.name}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Principal":
-        """Parse `User:alice`. Raise ValueError without a type."""
-        kind, colon, name = text.partition(":")
-        if not colon or not kind or not name:
-            raise ValueError(f"{text!r} is no principal: it looks like User:alice")
-        return cls(name, kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from penstock.client.admin.access_values import DelegationToken, Principal
+from penstock.client.admin.access_values import DelegationToken
 from penstock.client.admin.part import AdminPart
 from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import Connection
+from penstock.credentials.principal import Principal
 from penstock.errors import KafkaError, UnsupportedVersion, error_of, from_code
 from penstock.wire.messages import (
     k38_create_delegation_token,
