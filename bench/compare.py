@@ -13,6 +13,7 @@ from bench import programs, topics, usage
 from bench.cluster import SHORT, three_nodes
 from bench.programs import LoadFailed
 from bench.replicated_rows import half_rate as replicated_half_rate
+from bench.replicated_rows import warm_up as warm_up_replicas
 from bench.row import Context, Row, Sample, Suite
 from bench.rows import fill_offsets, raw_produce
 from bench.servers import Server, ServerFailed, running, scratch, stand_in
@@ -33,14 +34,19 @@ DURABLE: Mapping[str, Mapping[str, str]] = {
 }
 # A new group's wait for more members is no work of a server: the same on both sides.
 BOTH: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
-# The settings of the suites of three nodes, beside Kafka's defaults.
-CLUSTERS: Mapping[Suite, Mapping[str, str]] = {
-    Suite.CLUSTER: {},
-    Suite.REPLICATED: {},
-    Suite.KILLS: {},
-    Suite.KILLS_SHORT: SHORT,
+# The settings of the suites of three nodes, beside Kafka's defaults: of Penstock, of Kafka.
+SYNCED: Mapping[str, str] = {"log.durability": "fsync"}
+FLUSHED: Mapping[str, str] = {"log.flush.interval.messages": "1"}
+CLUSTERS: Mapping[Suite, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    Suite.CLUSTER: ({}, {}),
+    Suite.REPLICATED: ({}, {}),
+    Suite.REPLICATED_SYNCED: (SYNCED, {}),
+    Suite.REPLICATED_FLUSHED: (SYNCED, FLUSHED),
+    Suite.KILLS: ({}, {}),
+    Suite.KILLS_SHORT: (SHORT, SHORT),
 }
-ALONE = (Suite.KILLS, Suite.KILLS_SHORT)  # without another side
+REPLICATED = (Suite.REPLICATED, Suite.REPLICATED_SYNCED, Suite.REPLICATED_FLUSHED)
+ALONE = (Suite.TESTKIT_ALONE, Suite.KILLS, Suite.KILLS_SHORT)  # without another side
 # What comes nearest when Apache Kafka stands in for Penstock.
 DURABLE_STAND_IN: Mapping[str, Mapping[str, str]] = {
     OURS: {"log.flush.interval.messages": "1"},
@@ -115,9 +121,13 @@ def prepared(side: str, suite: Suite, plan: Plan, half_rate: float) -> Iterator[
     kind = stand_in(OURS, SELF_VARIABLE) if alone else side
     kind = stand_in(kind, SELF_VARIABLE)
     if suite in CLUSTERS:
-        with scratch() as place, three_nodes(kind, place, CLUSTERS[suite]) as cluster:
+        settings = CLUSTERS[suite][kind == THEIRS]
+        with scratch() as place, three_nodes(kind, place, settings) as cluster:
             first = cluster.nodes[0].running()
-            yield Context(first, plan.seconds, plan.quick, half_rate, side, cluster=cluster)
+            context = Context(first, plan.seconds, plan.quick, half_rate, side, cluster=cluster)
+            if suite in REPLICATED:
+                warm_up_replicas(context, WARMUP_SECONDS_QUICK if plan.quick else WARMUP_SECONDS)
+            yield context
         return
     changes = BOTH
     seconds = plan.seconds

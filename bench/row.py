@@ -25,10 +25,13 @@ class Suite(Enum):
     SESSIONS = "sessions"  # will hold 10,000 partitions
     CLEANING = "cleaning"  # only which side it is counts: the cleaners have their own processes
     TESTKIT = "testkit"  # just started, over an empty directory
+    TESTKIT_ALONE = "testkit-alone"  # the same, without Apache Kafka beside it
     CLIENTS = "clients"  # over Penstock on both sides: our clients beside others
     DURABILITY = "durability"  # Penstock against itself
     CLUSTER = "cluster"  # three nodes, each broker and controller
     REPLICATED = "replicated"  # the same, for topics with three replicas
+    REPLICATED_SYNCED = "replicated-synced"  # Penstock syncs before it answers, Kafka does not
+    REPLICATED_FLUSHED = "replicated-flushed"  # both sync before they answer
     KILLS = "kills"  # three nodes of Penstock, on Kafka's timeouts
     KILLS_SHORT = "kills-short"  # three nodes of Penstock, on short timeouts
 

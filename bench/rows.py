@@ -507,18 +507,33 @@ _CLEANING_ROWS = tuple(
     )
     for suffix, codec, ratio in (("", NONE, 3.0), ("-lz4", LZ4, 1.5))
 )
-_TESTKIT_ROWS = tuple(
-    Row(name, title, "ms", _at_most(ratio) if ratio else None, measure, Suite.TESTKIT)
-    for name, title, ratio, measure in (
-        ("testkit-start", "A cluster for tests, in their process", 0.15, testkit.ready("embedded")),
-        ("testkit-process", "A cluster for tests, as a process", 0.3, testkit.ready("process")),
-        (
-            "testkit-mock",
-            "A cluster for tests beside librdkafka's mock cluster",
-            None,
-            testkit.ready("embedded", beside="mock"),
-        ),
-    )
+_TESTKIT_ROWS = (
+    Row(
+        "testkit-three",
+        "A cluster of three nodes for tests, in their process",
+        "s",
+        Target(Bound.AT_MOST, 1.5, "s"),
+        testkit.three_ready,
+        Suite.TESTKIT_ALONE,
+    ),
+    *(
+        Row(name, title, "ms", _at_most(ratio) if ratio else None, measure, Suite.TESTKIT)
+        for name, title, ratio, measure in (
+            (
+                "testkit-start",
+                "A cluster for tests, in their process",
+                0.15,
+                testkit.ready("embedded"),
+            ),
+            ("testkit-process", "A cluster for tests, as a process", 0.3, testkit.ready("process")),
+            (
+                "testkit-mock",
+                "A cluster for tests beside librdkafka's mock cluster",
+                None,
+                testkit.ready("embedded", beside="mock"),
+            ),
+        )
+    ),
 )
 # Of the Python clients; the right side is the other client, over the same Penstock.
 _PYTHON_ROWS = tuple(
