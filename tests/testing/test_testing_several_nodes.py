@@ -1,5 +1,6 @@
 """`Cluster(brokers=3)`: nodes end, pause and are cut off one by one, and the others go on."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +113,18 @@ def test_replicas_are_in_sync_again_after_a_restart(cluster: Cluster) -> None:
     cluster.wait_until_in_sync()
     replica = cluster.broker_of(3).replicas.by_name[topic][0]
     assert replica.log.end_offset == 1
+
+
+def test_leaders_log_which_broker_joins_their_in_sync_replicas(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.replication")
+    topic = cluster.create_topic("t", 3)
+    cluster.wait_until_in_sync(topic)
+    cluster.kill(3)
+    cluster.wait_until(lambda: cluster.leader_of(topic, 0) in (1, 2))
+    cluster.restart(3)
+    cluster.wait_until(lambda: "broker 3 joined the in-sync replicas of " in caplog.text)
 
 
 def test_a_topic_that_is_not_there_does_not_get_in_sync(cluster: Cluster) -> None:

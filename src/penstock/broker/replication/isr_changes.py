@@ -5,6 +5,7 @@ that the controller has not judged is sent again.
 """
 
 import logging
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ class IsrChanges:
         self._broker = broker
         self._waiting: dict[Partition, IsrProposal] = {}
         self._in_flight: dict[Partition, IsrProposal] = {}
-        self._sizes: dict[Partition, int] = {}  # of the sets before the changes in flight
+        self._before: dict[Partition, set[int]] = {}  # the sets before the changes in flight
         self._timer: Timer | None = None
         self._attempts = 0  # an answer to an earlier one is no news
         self.expansions = 0
@@ -75,7 +76,7 @@ class IsrChanges:
         if not present or self._broker.stopping:
             return
         self._in_flight = present
-        self._sizes = {partition: len(partition.leader.isr) for partition in present}
+        self._before = {partition: set(partition.leader.isr) for partition in present}
         self._attempts += 1
         self._broker.metadata.ask_once(
             self._request(present),
@@ -137,13 +138,20 @@ class IsrChanges:
             for topic in result.topics
             for each in topic.partitions
         }
+        joined: Counter[int] = Counter()
+        left: Counter[int] = Counter()
         for partition, proposal in changes.items():
             answer = answers.get((partition.topic_id, partition.index))
             if answer is not None and not answer.error_code:
                 # The image may have ended the change already, before its answer came.
-                self._count(len(answer.isr) - self._sizes[partition])
+                before, after = self._before[partition], set(answer.isr)
+                self._count(len(after) - len(before))
+                joined.update(after - before)
+                left.update(before - after)
             if self._is_present(partition, proposal):
                 self._judged(partition, proposal, answer)
+        _tell(left, "left")
+        _tell(joined, "joined")
         self._broker.clear_caches()  # they know whether acks=all has enough replicas
         self._broker.touch()
         if self._waiting:
@@ -176,3 +184,15 @@ class IsrChanges:
             self.expansions += 1
         elif more < 0:
             self.shrinks += 1
+
+
+def _tell(changed: Counter[int], what: str) -> None:
+    """Log how many in-sync sets of this node each broker has left, or joined."""
+    for broker_id, partitions in sorted(changed.items()):
+        log.info(
+            "broker %d %s the in-sync replicas of %d partition%s led here",
+            broker_id,
+            what,
+            partitions,
+            "" if partitions == 1 else "s",
+        )
