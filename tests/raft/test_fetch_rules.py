@@ -371,6 +371,19 @@ def test_a_snapshot_that_is_gone_ends_the_download() -> None:
     assert isinstance(replica.sent()[2], FetchRequest)
 
 
+def test_a_download_beyond_the_end_of_the_snapshot_begins_again_after_a_moment() -> None:
+    replica = downloading()
+    replica.answer(2, snapshot_answer(2, 5, (5, 3), 6, 0, b"abcd"))
+    beyond = snapshot_answer(2, 5, (-1, -1), 0, 0, b"")
+    beyond.topics[0].partitions[0].error_code = PositionOutOfRange.code
+    replica.answer(2, beyond)
+    assert replica.only(DropDownload).snapshot_id == (5, 3)
+    assert 2 not in replica.sent()
+    replica.answer(3, fetch_answer(2, 5, error_code=NotLeaderOrFollower.code))
+    replica.wait(20)
+    assert isinstance(replica.sent()[2], FetchRequest)
+
+
 def test_another_leader_ends_the_download() -> None:
     replica = downloading()
     replica.ask(begin_request(leader=3, epoch=6))

@@ -4,7 +4,7 @@ Invariants: a voter fetches only from a synced end; one fetch is in flight; an a
 the epoch and role it was asked in; committed records are never truncated.
 """
 
-from penstock.errors import SnapshotNotFound
+from penstock.errors import PositionOutOfRange, SnapshotNotFound
 from penstock.raft.control import read_control
 from penstock.raft.fetch_rules import truncation_offset
 from penstock.raft.log_view import BOOTSTRAP_SNAPSHOT, EpochEnd, StoredSnapshot
@@ -187,18 +187,26 @@ def handle_snapshot_answer(
     role = replica.role
     if not isinstance(role, FollowerRole) or role.download is None:
         return False
+    if partition.error_code == PositionOutOfRange.code:
+        # The leader has other bytes under this id: the download begins again, after a moment.
+        _drop_download(replica, role, role.download)
+        return False
     if partition.error_code not in (OK, SnapshotNotFound.code):
         return False
     snapshot_id = MetadataSnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
     if partition.error_code == SnapshotNotFound.code or min(snapshot_id) < 0:
         # The leader has a newer snapshot by now: its next answer names that one.
-        replica.effects.append(DropDownload(role.download.snapshot_id))
-        role.download = None
+        _drop_download(replica, role, role.download)
     elif not _store_slice(replica, role, role.download, snapshot_id, partition):
         return False
     role.fetch_deadline_ms = now_ms + replica.settings.fetch_timeout_ms
     role.has_fetched = True
     return True
+
+
+def _drop_download(replica: RaftReplica, role: FollowerRole, download: SnapshotDownload) -> None:
+    replica.effects.append(DropDownload(download.snapshot_id))
+    role.download = None
 
 
 def _store_slice(
