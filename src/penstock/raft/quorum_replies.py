@@ -6,7 +6,7 @@ and other effects go on meanwhile.
 
 from collections.abc import Callable
 
-from penstock.errors import NotLeaderOrFollower
+from penstock.errors import NotLeaderOrFollower, OffsetOutOfRange, SnapshotNotFound
 from penstock.raft.protocols import MetadataLog, QuorumFiles
 from penstock.raft.quorum_effects import LogRange, SendReply, SnapshotRange
 from penstock.raft.quorum_events import QuorumResponse
@@ -59,15 +59,25 @@ class QuorumReplies:
             response.topics[0].partitions[0].unaligned_records = part
 
     def _warmed(self, effect: SendReply, failure: DiskFailed | None) -> None:
-        """Answer when the range is in memory; a later epoch may have replaced it meanwhile."""
-        if failure is None and self._still_leads(_epoch_of(effect.response)):
-            self.answer(effect)
+        """Answer when the range is in memory; a later epoch or a snapshot may have replaced it
+        meanwhile."""
+        if failure is not None or not self._still_leads(_epoch_of(effect.response)):
+            self._reject(effect, NotLeaderOrFollower.code)
             return
+        try:
+            self.answer(effect)
+        except OffsetOutOfRange:
+            # The log begins behind a snapshot by now: the next fetch gets its id.
+            self._parked.pop(effect.reply_to)(effect.response)
+        except FileNotFoundError:
+            self._reject(effect, SnapshotNotFound.code)
+
+    def _reject(self, effect: SendReply, error_code: int) -> None:
         response = effect.response
         if isinstance(response, FetchResponse):
-            response.responses[0].partitions[0].error_code = NotLeaderOrFollower.code
+            response.responses[0].partitions[0].error_code = error_code
         elif isinstance(response, FetchSnapshotResponse):
-            response.topics[0].partitions[0].error_code = NotLeaderOrFollower.code
+            response.topics[0].partitions[0].error_code = error_code
         self._parked.pop(effect.reply_to)(response)
 
 
