@@ -21,7 +21,8 @@ NodeAddress = tuple[str, int]
 
 
 class PartitionedPeer:
-    """A connection to another node (world.Peer). While it is cut, nothing is read or sent."""
+    """A connection to another node (world.Peer). While it is cut, nothing is read or sent, and the
+    other node hears nothing of its end."""
 
     def __init__(self, peer: Peer, network: "PartitionedNetwork") -> None:
         self._peer = peer
@@ -29,6 +30,7 @@ class PartitionedPeer:
         self._unsent: list[Part] = []
         self._is_cut = False
         self._is_paused = False
+        self._end: Callable[[], None] | None = None  # waits until the network heals
         self.address = peer.address
 
     @property
@@ -54,9 +56,18 @@ class PartitionedPeer:
         return not self._is_cut and self._peer.has_ended()
 
     def finish(self) -> None:
-        self._peer.finish()
+        self._end_by(self._peer.finish)
 
     def close(self) -> None:
+        self._end_by(self._close)
+
+    def _end_by(self, end: Callable[[], None]) -> None:
+        if self._is_cut:
+            self._end = end
+        else:
+            end()
+
+    def _close(self) -> None:
         self._network.forget(self)
         self._peer.close()
 
@@ -66,13 +77,16 @@ class PartitionedPeer:
             self._peer.pause()
 
     def mend(self) -> None:
-        """Send what waits, and read again."""
+        """Send what waits, then read again, or end."""
         if self._is_cut:
             self._is_cut = False
             unsent, self._unsent = self._unsent, []
             if unsent:
                 self._peer.send(unsent)
-            if not self._is_paused:
+            end, self._end = self._end, None
+            if end is not None:
+                end()
+            elif not self._is_paused:
                 self._peer.resume()
 
 
