@@ -197,6 +197,23 @@ def test_a_second_broker_with_the_same_id_is_rejected_while_the_first_has_a_sess
     assert bench.ask(second, 4).error_code == 0
 
 
+def test_a_second_broker_is_rejected_while_a_new_controller_awaits_the_first() -> None:
+    awaited = {(1, 7): True}
+    bench = Bench((), facts=LiveFacts(is_awaited=lambda *key: awaited.get(key, False)))
+    assert bench.join(1) == 7
+    second = registration(1, incarnation_id=SECOND_START)
+    assert bench.ask(second, 4).error_code == errors.DuplicateBrokerRegistration.code
+    awaited.clear()
+    assert bench.ask(second, 4).error_code == 0
+
+
+def test_the_claim_of_a_clean_stop_ends_the_wait_of_a_new_controller() -> None:
+    bench = Bench((), facts=LiveFacts(is_awaited=lambda *_key: True))
+    assert bench.join(1) == 7
+    claim = registration(1, incarnation_id=SECOND_START, previous_broker_epoch=7)
+    assert bench.ask(claim, 4).error_code == 0
+
+
 def partition_of(bench: Bench, name: str = "orders") -> PartitionImage:
     return bench.image.topics[name].partitions[0]
 

@@ -32,11 +32,24 @@ def test_a_new_active_controller_grants_each_unfenced_broker_a_full_session() ->
     assert sessions.stale(registered, 1000) == FenceStaleBroker(1, 5)
 
 
-def test_a_broker_that_a_new_controller_has_not_heard_may_register_again_at_once() -> None:
+def test_a_broker_that_a_new_controller_has_not_heard_has_no_session() -> None:
     sessions = begun(broker(1), mono_ms=100)
     assert not sessions.has_session(1, 5, 100)
     sessions.contact(1, 5, 200)
     assert sessions.has_session(1, 5, 200)
+
+
+def test_a_new_controller_awaits_a_broker_for_half_a_session() -> None:
+    sessions = begun(broker(1), broker(2, fenced=True), mono_ms=100)
+    assert sessions.is_awaited(1, 5, 549)
+    assert not sessions.is_awaited(1, 5, 550)
+    assert not sessions.is_awaited(2, 5, 100)
+
+
+def test_a_broker_that_was_heard_is_awaited_no_longer() -> None:
+    sessions = begun(broker(1))
+    sessions.contact(1, 5, 200)
+    assert not sessions.is_awaited(1, 5, 200)
 
 
 def test_a_contact_begins_a_session_in_the_epoch_of_the_heartbeat() -> None:

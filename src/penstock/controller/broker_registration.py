@@ -96,12 +96,7 @@ class RegistrationRequests:
                 f"{request.cluster_id}. The broker's directory belongs to another cluster."
             )
         if existing is not None and existing.incarnation_id != request.incarnation_id:
-            stopped = self._progress.has_stopped(existing)
-            if not stopped and self._facts.has_session(existing.broker_id, existing.epoch):
-                raise DuplicateBrokerRegistration(
-                    f"Another broker is registered with id {existing.broker_id}, and its session "
-                    "runs. A broker that was restarted has to wait until the session ends."
-                )
+            self._check_replaced(request, existing)
         if request.is_migrating_zk_broker:
             raise BrokerIdNotRegistered("Brokers that come from ZooKeeper are not accepted.")
         if self._image.metadata_version >= DIRECTORIES_SINCE:
@@ -110,6 +105,25 @@ class RegistrationRequests:
             raise InvalidRegistration("The broker names no listener.")
         _check_listeners(request.listeners)
         self._check_features(request.features)
+
+    def _check_replaced(
+        self, request: k62.BrokerRegistrationRequest, existing: BrokerImage
+    ) -> None:
+        """Raise if another process may live under the id. The claim of a clean stop in the
+        registered epoch proves to a new controller that it does not."""
+        if self._progress.has_stopped(existing):
+            return
+        key = existing.broker_id, existing.epoch
+        if self._facts.has_session(*key):
+            raise DuplicateBrokerRegistration(
+                f"Another broker is registered with id {existing.broker_id}, and its session "
+                "runs. A broker that was restarted has to wait until the session ends."
+            )
+        if request.previous_broker_epoch != existing.epoch and self._facts.is_awaited(*key):
+            raise DuplicateBrokerRegistration(
+                f"Another broker is registered with id {existing.broker_id}, and may live: this "
+                "controller is new. A broker that was restarted has to wait for half a session."
+            )
 
     def _check_directories(self, request: k62.BrokerRegistrationRequest) -> None:
         if not request.log_dirs:

@@ -16,6 +16,7 @@ from penstock.controller.image import BrokerImage
 
 SESSIONS_MAX = 10_000  # contacts under further ids and epochs are not noted
 CHECKS_PER_TIMEOUT = 8  # of a session that has ended while its broker is not fenced yet
+AWAITED_SHARE = 0.5  # of a session: a live broker is heard by a new controller within that
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class BrokerSessions:
     def begin(self, brokers: Iterable[BrokerImage], mono_ms: float) -> None:
         """Forget all contacts, and give each broker that is not fenced a full session to be heard.
 
-        Until then such a broker may be gone, so its next start need not wait (`has_session`).
+        Until then such a broker may be gone, so its next start waits for a part of that only
+        (`is_awaited`).
         """
         self._heard.clear()
         self._contacts = {
@@ -58,6 +60,14 @@ class BrokerSessions:
         key = (broker_id, broker_epoch)
         contact = self._contacts.get(key)
         return contact is not None and key in self._heard and mono_ms < contact + self._timeout_ms
+
+    def is_awaited(self, broker_id: int, broker_epoch: int, mono_ms: float) -> bool:
+        """Return whether this incarnation may live, and has had no time to be heard yet."""
+        key = (broker_id, broker_epoch)
+        begin_ms = self._contacts.get(key)
+        if begin_ms is None or key in self._heard:
+            return False
+        return mono_ms < begin_ms + self._timeout_ms * AWAITED_SHARE
 
     def stale(self, brokers: Mapping[int, BrokerImage], mono_ms: float) -> FenceStaleBroker | None:
         """Return the broker with the oldest ended session, None if all sessions run.

@@ -76,6 +76,7 @@ class QuorumController:
         self._clock = clock
         self._timers = timers
         self._entropy = entropy
+        self._node_id = me.node_id
         self._settings = controller
         self._rules = rules
         self._policy = snapshots
@@ -89,6 +90,7 @@ class QuorumController:
         self._session_timer: Timer | None = None
         self._facts = LiveFacts(
             has_session=self._has_session,
+            is_awaited=self._is_awaited,
             kraft_version=lambda: self._quorum.describe().kraft_version,
             voter_ids=lambda: [each.node_id for each in self._quorum.describe().voters],
         )
@@ -223,6 +225,11 @@ class QuorumController:
 
     def _has_session(self, broker_id: int, broker_epoch: int) -> bool:
         return self._sessions.has_session(broker_id, broker_epoch, self._clock.mono_ms())
+
+    def _is_awaited(self, broker_id: int, broker_epoch: int) -> bool:
+        if broker_id == self._node_id:
+            return False  # the former process of this node had the lock of its directories
+        return self._sessions.is_awaited(broker_id, broker_epoch, self._clock.mono_ms())
 
     def _watch_sessions(self) -> None:
         """Give every broker a full session, and fence those whose session ends: the controller of
