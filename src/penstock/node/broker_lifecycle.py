@@ -280,6 +280,13 @@ def _explain(failure: Exception) -> str:
             f"Another running node has the id of this one: {text.rstrip('.')}. Give each node its "
             "own node.id, or stop the other one first."
         )
+    if isinstance(failure, InvalidRegistration):
+        # The response has no text, and a node of this kind names no other invalid thing.
+        return (
+            "The controller rejected the registration of this broker: another broker is registered "
+            "with one of its log directories, so that is a copy. Each directory needs a "
+            "directory.id of its own in meta.properties; for a new one name an empty directory."
+        )
     if isinstance(failure, KafkaError):
         return f"The controller rejected the registration of this broker: {text}"
     return (
