@@ -19,8 +19,8 @@ from penstock.client.raw.batch_writer import BatchWriter
 from penstock.client.raw.range_reader import OffsetRange, RangeReader
 from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
 from penstock.client.transport.security import Security
-from penstock.client.transport.stores import BadStore
 from penstock.client.values import NewTopic
+from penstock.credentials.stores import BadStore
 from penstock.model import TopicPartition
 from penstock.wire.batch import Record, build_batch
 from penstock.wire.messages import k51_alter_user_scram_credentials as k51

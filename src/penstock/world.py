@@ -6,6 +6,7 @@ back on it. Calls that end in `_now` wait, and are for start and stop only.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -300,6 +301,24 @@ class Tuning(NamedTuple):
     backlog: int | None = None  # connections that may wait to be accepted
     send_buffer_bytes: int | None = None
     receive_buffer_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """TLS of a listener or of outbound connections, with the contents of its stores as PEM."""
+
+    identity: str = field(default="", repr=False)  # private key, certificate and its signers
+    key_password: str | None = field(default=None, repr=False)
+    trusted: str | None = None  # certificates; None for the authorities of the system
+    versions: tuple[str, str] = ("TLSv1.2", "TLSv1.3")  # lowest and highest
+    ciphers: str = ""  # those of TLS 1.2, in OpenSSL's words; empty for its own choice
+    client_auth: str = "none"  # of a listener: none, requested or required
+    check_host: bool = True  # of outbound connections
+    trusts_itself: bool = False  # the peers are nodes that show certificates of the same authority
+
+
+class TlsFailed(Exception):
+    """Settings of TLS cannot be used; the text names the key and the cause."""
 
 
 class Listening(Protocol):

@@ -281,21 +281,6 @@ def test_a_keystore_becomes_a_chain_and_a_key(stores: Stores) -> None:
         assert told["ssl.key.password"]
 
 
-def test_without_the_package_for_it_librdkafka_opens_a_keystore_itself(
-    stores: Stores, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("penstock.client.settings.security.find_spec", lambda _: None)
-    path = stores.path("client.p12")
-    told = rdkafka(
-        {
-            "security.protocol": "SSL",
-            "ssl.keystore.location": path,
-            "ssl.keystore.password": PASSWORD,
-        }
-    )
-    assert (told["ssl.keystore.location"], told["ssl.keystore.password"]) == (path, PASSWORD)
-
-
 def test_other_keys_of_tls_are_translated() -> None:
     told = rdkafka(
         {

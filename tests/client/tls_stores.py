@@ -1,6 +1,7 @@
 """An authority, a server's identity and a client's, as PEM and PKCS12, made for one test run."""
 
 import datetime
+import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,10 @@ class Identity(NamedTuple):
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, cipher
         ).decode()
 
+    @property
+    def der(self) -> bytes:
+        return self.certificate.public_bytes(serialization.Encoding.DER)
+
     def certificate_pem(self) -> str:
         return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
@@ -39,6 +44,7 @@ class Stores:
     between: Identity
     server: Identity
     client: Identity
+    node: Identity  # at 127.0.0.1 too
 
     @classmethod
     def make(cls, place: Path) -> "Stores":
@@ -50,12 +56,19 @@ class Stores:
             between,
             _identity("localhost", authority),
             _identity("client", between),
+            _identity("node", authority, "localhost", "127.0.0.1"),
         )
         made._write()
         return made
 
     def path(self, name: str) -> str:
         return str(self.place / name)
+
+    def sign(
+        self, name: str, *hosts: str, days: float = 1, organization: str | None = None
+    ) -> Identity:
+        """Another identity of the authority."""
+        return _identity(name, self.authority, *hosts, days=days, organization=organization)
 
     @property
     def client_chain_pem(self) -> str:
@@ -65,6 +78,7 @@ class Stores:
         encrypted = self.client.key_pem(PASSWORD)
         texts = {
             "ca.pem": self.authority.certificate_pem(),
+            "node.pem": self.node.key_pem() + self.node.certificate_pem(),
             "server.pem": self.server.key_pem() + self.server.certificate_pem(),
             "client.pem": encrypted + self.client_chain_pem,
             "client.crt": self.client_chain_pem,
@@ -84,12 +98,22 @@ class Stores:
                 [self.between.certificate], cipher,
             )
         )  # fmt: skip
-        (self.place / "old.jks").write_bytes(bytes.fromhex("feedfeed") + bytes(20))
+        (self.place / "old.jks").write_bytes(bytes.fromhex("cececece") + bytes(20))
 
 
-def _identity(name: str, signer: Identity | None, *, authority: bool = False) -> Identity:
+def _identity(
+    name: str,
+    signer: Identity | None,
+    *hosts: str,
+    authority: bool = False,
+    days: float = 1,
+    organization: str | None = None,
+) -> Identity:
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    if organization is not None:
+        parts.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    subject = x509.Name(parts)
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -97,10 +121,19 @@ def _identity(name: str, signer: Identity | None, *, authority: bool = False) ->
         .issuer_name(subject if signer is None else signer.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(minutes=5))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - datetime.timedelta(days=2))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_host(each) for each in hosts or (name,)]), critical=False
+        )
     )
     signing = key if signer is None else signer.key
     return Identity(key, builder.sign(signing, hashes.SHA256()))
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)

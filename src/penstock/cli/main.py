@@ -154,7 +154,7 @@ def _from_outside(problem: Exception) -> int:
     """Print an error of a package that is imported lazily; return the exit code."""
     from penstock.client.failures.kinds import ClientError, TimedOut
     from penstock.client.transport.connection import CannotReach, NotAuthenticated
-    from penstock.client.transport.stores import BadStore
+    from penstock.credentials.stores import BadStore
     from penstock.wire.primitives import UnencodableValue
 
     if isinstance(problem, UnencodableValue):

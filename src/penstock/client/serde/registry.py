@@ -17,7 +17,8 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from penstock.client.failures.kinds import ClientError
 from penstock.client.serde.protocols import NotToldYet, SerdeRefused
-from penstock.client.transport.tls import Tls
+from penstock.client.transport.tls_files import tls_context
+from penstock.credentials.tls import Tls
 
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
 ANSWER_PART_BYTES = 64 * 1024
@@ -223,7 +224,7 @@ class SchemaRegistry:
         deadline = time.monotonic() + self._timeout_s
         connection: HTTPConnection
         if address.scheme == "https":
-            context = (self._tls or Tls()).context()
+            context = tls_context(self._tls or Tls())
             connection = HTTPSConnection(
                 address.hostname, address.port, timeout=self._timeout_s, context=context
             )

@@ -10,7 +10,7 @@ from penstock.client.settings.shared import CLIENT_ID
 from penstock.client.settings.table import Client
 from penstock.client.settings.values import AdminSettings, SettingRefused, SettingValue
 from penstock.client.transport.security import Protocol, Security
-from penstock.client.transport.stores import STORE_BYTES_MAX
+from penstock.credentials.stores import STORE_BYTES_MAX
 
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

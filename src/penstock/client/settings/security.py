@@ -8,7 +8,6 @@ in Kafka, and no file is read.
 import re
 import time
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from typing import TypeAlias
 
 from penstock.client.settings.key_reader import ConfiguredKeys
@@ -16,9 +15,10 @@ from penstock.client.settings.keys_security import KEYS
 from penstock.client.settings.values import RdkafkaValue, SettingRefused
 from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
 from penstock.client.transport.security import Protocol, Security
-from penstock.client.transport.stores import DER_SEQUENCE, TlsStore, identity, trusted_certificates
-from penstock.client.transport.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
+from penstock.client.transport.tls_files import identity, trusted_certificates
 from penstock.client.transport.tokens import claims_of
+from penstock.credentials.stores import BadStore, TlsStore, split_identity
+from penstock.credentials.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
 
 Rdkafka: TypeAlias = dict[str, RdkafkaValue]
 # (token, its expiry in seconds since 1970, principal, extensions)
@@ -27,11 +27,6 @@ Token: TypeAlias = tuple[str, float, str, dict[str, str]]
 # The lifetime of a token without an expiry; most of it later, a new one is requested.
 OPAQUE_TOKEN_S = 300.0
 _NAMES = frozenset(row.name for row in KEYS)
-_CERTIFICATE = re.compile(
-    r"-----BEGIN ((?:TRUSTED |X509 )?CERTIFICATE)-----.*?-----END \1-----",
-    re.DOTALL,
-)
-_KEY = re.compile(r"-----BEGIN ((?:[A-Z]+ )*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
 # librdkafka's own keys for credentials, which pass unchanged.
 _OWN_CREDENTIALS = (
     "sasl.username",
@@ -148,23 +143,14 @@ def _ciphers(given: ConfiguredKeys, suites: tuple[str, ...]) -> Rdkafka:
 
 
 def _identity(store: TlsStore) -> Rdkafka:
-    if store.location is not None and find_spec("cryptography") is None:
-        with open(store.location, "rb") as file:
-            if file.read(1) == bytes([DER_SEQUENCE]):
-                # librdkafka opens PKCS12 itself, but leaves out the signers of the certificate.
-                return {
-                    "ssl.keystore.location": store.location,
-                    "ssl.keystore.password": store.password or "",
-                }
     pem, password = identity(store)
-    certificates = [each.group(0) for each in _CERTIFICATE.finditer(pem)]
-    key = _KEY.search(pem)
-    if not certificates or key is None:
-        missing = "certificate" if not certificates else "private key"
-        raise SettingRefused(f"ssl.{store.role}.location", f"holds no {missing} in PEM")
+    try:
+        parts = split_identity(store, pem)
+    except BadStore as problem:
+        raise SettingRefused(f"ssl.{store.role}.location", str(problem)) from problem
     told: Rdkafka = {
-        "ssl.certificate.pem": "\n".join(certificates) + "\n",
-        "ssl.key.pem": key.group(0) + "\n",
+        "ssl.certificate.pem": "\n".join(parts.certificates) + "\n",
+        "ssl.key.pem": parts.key + "\n",
     }
     if password:
         told["ssl.key.password"] = password

@@ -13,13 +13,14 @@ from enum import StrEnum
 from penstock.client.transport.jaas import EXAMPLE, LoginModule, parse_jaas
 from penstock.client.transport.sasl import Mechanism, OAuthBearer, SaslPlain, Scram
 from penstock.client.transport.scram import HASHES
-from penstock.client.transport.tls import Tls
+from penstock.client.transport.tls_files import tls_context
 from penstock.client.transport.tokens import (
     EndpointTokens,
     FileTokens,
     TokenSource,
     UnsecuredTokens,
 )
+from penstock.credentials.tls import Tls
 
 TOKEN_TIMEOUT_MS_DEFAULT = 10_000
 MECHANISMS = ("PLAIN", *HASHES, "OAUTHBEARER")
@@ -63,7 +64,7 @@ class Security:
 
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context for connections; the stores are read now."""
-        return None if self.tls is None else self.tls.context()
+        return None if self.tls is None else tls_context(self.tls)
 
 
 def _mechanism(properties: Mapping[str, str]) -> Mechanism:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.client.transport.scram import AuthenticationFailed
-from penstock.client.transport.tls import Tls
+from penstock.client.transport.tls_files import tls_context
+from penstock.credentials.tls import Tls
 
 LIFETIME_SECONDS_DEFAULT = 3600
 # As Kafka refreshes: after four fifths of a token's lifetime.
@@ -144,7 +145,7 @@ class EndpointTokens:
         )
         context = None
         if urlsplit(self.url).scheme == "https":
-            context = (self.tls or Tls()).context()
+            context = tls_context(self.tls or Tls())
         with urlopen(request, timeout=self.timeout_ms / 1000, context=context) as answer:
             data: bytes = answer.read(ANSWER_BYTES_MAX)
         return data
