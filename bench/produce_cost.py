@@ -32,6 +32,7 @@ class Sink:
     """A peer that takes everything and keeps nothing."""
 
     address = ("10.0.0.1", 5000)
+    identity = None
     unsent_bytes = 0
 
     def __init__(self) -> None:

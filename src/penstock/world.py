@@ -274,6 +274,11 @@ class Peer(Protocol):
     def address(self) -> tuple[str, int]: ...
 
     @property
+    def identity(self) -> bytes | None:
+        """Return the certificate (DER) that the other side has shown; None without one."""
+        ...
+
+    @property
     def unsent_bytes(self) -> int: ...
 
     def send(self, parts: Sequence[Part]) -> None: ...
@@ -330,7 +335,16 @@ class Listening(Protocol):
         ...
 
     def resume(self) -> None: ...
+
+    def reload(self, tls: TlsSettings) -> None:
+        """Use other settings of TLS for later connections: prepared ones."""
+        ...
+
     def close(self) -> None: ...
+
+
+# The address of a peer, and why its handshake has failed.
+Rejected: TypeAlias = Callable[[tuple[str, int], str], None]
 
 
 class Network(Protocol):
@@ -344,8 +358,12 @@ class Network(Protocol):
         port: int,
         accept: Callable[[Peer], Receiver],
         tuning: Tuning = ...,
+        tls: TlsSettings | None = None,
+        rejected: Rejected = ...,
     ) -> Listening:
-        """Listen on an address; raise OSError if it is in use. Port 0 picks a free one."""
+        """Listen on an address; raise OSError if it is in use. Port 0 picks a free one. With TLS,
+        `accept` follows the handshake; `rejected` gets the address of a peer whose handshake has
+        failed, and the reason."""
         ...
 
     def connect(
@@ -355,9 +373,19 @@ class Network(Protocol):
         opened: Callable[[Peer], Receiver],
         failed: Callable[[str], None],
         timeout_ms: float = ...,
+        tls: TlsSettings | None = None,
     ) -> "Connecting":
         """Connect to a name or an address. One of the callbacks follows on a later turn: `failed`
-        gets the reason."""
+        gets the reason. With TLS, `opened` follows the handshake."""
+        ...
+
+    def prepare_tls(self, tls: TlsSettings, done: Callable[[TlsFailed | None], None]) -> None:
+        """Try settings in a handshake with themselves, off the loop. Connections with prepared
+        settings begin at once."""
+        ...
+
+    def prepare_tls_now(self, tls: TlsSettings) -> None:
+        """Try settings; raise TlsFailed for unusable ones."""
         ...
 
 
@@ -479,6 +507,11 @@ class World(Protocol):
 
     def process_stats(self) -> ProcessStats:
         """Return the statistics; on the loop only."""
+        ...
+
+    def read_file(self, path: str) -> bytes:
+        """Return the content of a small file of the operator, by its path on this machine. Raise
+        OSError. Waits for the disk; on any thread."""
         ...
 
     def release_memory(self) -> None:

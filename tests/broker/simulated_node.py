@@ -45,6 +45,7 @@ class FakePeer:
         self, address: tuple[str, int] = ("10.0.0.1", 5000), *, reads: bool = True
     ) -> None:
         self.address = address
+        self.identity: bytes | None = None
         self.reads = reads
         self.sent = bytearray()
         self.unsent_bytes = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.real.network import SocketPeer, TurnBuffer
+from penstock.real.sockets import SocketPeer, TurnBuffer
 from penstock.real.world import RealWorld
 from penstock.testing import Cluster
 from penstock.world import File, FileRange, Peer, Tuning

@@ -1,293 +1,41 @@
-"""Sockets on the loop: listening, receiving into one shared buffer, sending with sendfile.
+"""The network of the operating system: listening and connecting, with TLS or without."""
 
-Plain non-blocking sockets; asyncio's stream transports lose 2-5x on fetch.
-"""
-
-import contextlib
 import errno
-import os
 import socket
-from collections import deque
-from collections.abc import Callable, Sequence
+import ssl
+from collections.abc import Callable
 
-from penstock.real.descriptors import Descriptor, connection_fd_max
-from penstock.real.file import RealFile
-from penstock.real.loop import READABLE, WRITABLE, Loop
+from penstock.real.descriptors import connection_fd_max
+from penstock.real.loop import READABLE, Loop
 from penstock.real.outbound import CONNECT_MS_MAX, NAME_THREADS_MAX, Outbound
-from penstock.real.slow_calls import NamedCaller
+from penstock.real.sockets import SocketPeer, TurnBuffer
+from penstock.real.tls_channel import TlsChannel
+from penstock.real.tls_contexts import TlsContexts
+from penstock.real.tls_handshake import Handshakes, TlsHandshake
 from penstock.real.workers import Pool
-from penstock.world import Buffer, Connecting, DiskFailed, FileRange, Part, Peer, Receiver, Tuning
+from penstock.world import (
+    Connecting,
+    Peer,
+    Receiver,
+    Rejected,
+    TlsFailed,
+    TlsSettings,
+    Tuning,
+)
 
-TURN_BUFFER_BYTES = 4 * 1024 * 1024
-RECEIVE_BYTES_MAX = 256 * 1024  # per connection and turn, so that none starves the others
-SENDFILE_BYTES_MAX = 1024 * 1024  # per call
-JOIN_BYTES_MAX = 256 * 1024  # small parts leave as one buffer
 BACKLOG_DEFAULT = 1_024
-PARTS_PER_SEND_MAX = 512
 PLAIN_TUNING = Tuning()
+REST_MS = 100.0  # without free descriptors
+REST_FOR_HANDSHAKES_MS = 5.0
 _RETRY_ACCEPT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class TurnBuffer:
-    """The receive buffer of a turn. Views of it are valid until the turn ends."""
-
-    __slots__ = ("_used", "_view")
-
-    def __init__(self) -> None:
-        self._view = memoryview(bytearray(TURN_BUFFER_BYTES))
-        self._used = 0
-
-    def room(self) -> memoryview:
-        if self._used + RECEIVE_BYTES_MAX > TURN_BUFFER_BYTES:
-            # Views keep the old buffer alive; the new one serves the rest of the turn.
-            self._view = memoryview(bytearray(TURN_BUFFER_BYTES))
-            self._used = 0
-        return self._view[self._used : self._used + RECEIVE_BYTES_MAX]
-
-    def used(self, size: int) -> None:
-        self._used += size
-
-    def turn_ended(self) -> None:
-        self._used = 0
-
-
-class SocketPeer:
-    """One connection. All calls happen on the loop."""
-
-    __slots__ = (
-        "_buffer",
-        "_fd",
-        "_finishing",
-        "_loop",
-        "_mask",
-        "_receiver",
-        "_socket",
-        "_unsent",
-        "_unsent_bytes",
-        "address",
-    )
-
-    def __init__(
-        self, loop: Loop, sock: socket.socket, address: tuple[str, int], buffer: TurnBuffer
-    ) -> None:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._loop = loop
-        self._socket = sock
-        self._fd = sock.fileno()
-        self._buffer = buffer
-        self._unsent: deque[Part] = deque()
-        self._unsent_bytes = 0
-        self._receiver: Receiver | None = None
-        self._finishing = False
-        self._mask = READABLE
-        self.address = address
-
-    @property
-    def unsent_bytes(self) -> int:
-        return self._unsent_bytes
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def attach(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self._loop.watch(self._fd, self._mask, self._ready)
-        if self._unsent:
-            self._push()
-
-    def describe(self) -> str:
-        """Return what the receiver handles now (real/slow_calls.py)."""
-        if isinstance(self._receiver, NamedCaller):
-            return self._receiver.describe()
-        return f"the connection with {self.address[0]}:{self.address[1]}"
-
-    # -- receiving
-
-    def _ready(self, mask: int) -> None:
-        if mask & WRITABLE:
-            self._push()
-        if mask & ~WRITABLE and self._receiver is not None:
-            if self._mask & READABLE:
-                self._receive(self._receiver)
-            elif mask & ~READABLE & ~WRITABLE:
-                self._drop()  # reset while paused: our answers have no reader
-
-    def _receive(self, receiver: Receiver) -> None:
-        room = receiver.room
-        target = self._buffer.room() if room is None else room
-        try:
-            size = self._socket.recv_into(target)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            size = 0
-        if size == 0:
-            self._drop()
-        elif self._finishing:
-            pass
-        elif room is not None:
-            receiver.filled(size)
-        else:
-            self._buffer.used(size)
-            receiver.received(target[:size])
-
-    def pause(self) -> None:
-        self._set_mask(self._mask & ~READABLE)
-
-    def resume(self) -> None:
-        self._set_mask(self._mask | READABLE)
-
-    def has_ended(self) -> bool:
-        try:
-            return not self._socket.recv(1, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
-            return False
-        except OSError:
-            return True
-
-    def _set_mask(self, mask: int) -> None:
-        if mask != self._mask:
-            self._mask = mask
-            if self._receiver is not None:
-                self._loop.poller.modify(self._fd, mask)
-
-    # -- sending
-
-    def send(self, parts: Sequence[Part]) -> None:
-        attached = self._receiver is not None
-        if (
-            attached
-            and not self._unsent
-            and len(parts) == 1
-            and not isinstance(parts[0], FileRange)
-        ):
-            self._send_one(parts[0])
-            return
-        if not attached and self._socket.fileno() < 0:
-            return  # closed
-        self._unsent.extend(parts)
-        self._unsent_bytes += sum(
-            part.size if isinstance(part, FileRange) else len(part) for part in parts
-        )
-        if attached and not self._mask & WRITABLE:
-            self._push()
-
-    def _send_one(self, part: Buffer) -> None:
-        try:
-            sent = self._socket.send(part)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except OSError:
-            self._drop()
-            return
-        if sent < len(part):
-            self._unsent.append(memoryview(part)[sent:])
-            self._unsent_bytes += len(part) - sent
-            self._set_mask(self._mask | WRITABLE)
-
-    def _push(self) -> None:
-        try:
-            while self._unsent and self._push_some():
-                pass
-        except (BlockingIOError, InterruptedError):
-            pass
-        except (OSError, DiskFailed):
-            self._drop()
-            return
-        if self._unsent:
-            self._set_mask(self._mask | WRITABLE)
-            return
-        self._set_mask(self._mask & ~WRITABLE)
-        if self._receiver is not None:
-            self._receiver.sent()
-
-    def _push_some(self) -> bool:
-        first = self._unsent[0]
-        if isinstance(first, FileRange):
-            return self._push_range(first)
-        buffers: list[Buffer] = []
-        size = 0
-        for part in self._unsent:
-            if isinstance(part, FileRange) or len(buffers) == PARTS_PER_SEND_MAX:
-                break
-            buffers.append(part)
-            size += len(part)
-        more = len(buffers) < len(self._unsent)
-        flags = socket.MSG_MORE if more and hasattr(socket, "MSG_MORE") else 0
-        if size <= JOIN_BYTES_MAX and len(buffers) > 1:
-            sent = self._socket.send(b"".join(buffers), flags)
-        else:
-            sent = self._socket.sendmsg(buffers, (), flags)
-        self._forget(sent)
-        return sent == size
-
-    def _push_range(self, piece: FileRange) -> bool:
-        file = piece.file
-        if not isinstance(file, RealFile):  # an in-memory disk under real sockets
-            self._unsent[0] = file.read_now(piece.position, piece.size)
-            return True
-        count = min(piece.size, SENDFILE_BYTES_MAX)
-        held = piece.held
-        source = held.fd if isinstance(held, Descriptor) else file.fileno()
-        sent = os.sendfile(self._fd, source, piece.position, count)
-        if sent == 0:
-            # The file is shorter than the header promised: the peer could not parse the rest.
-            raise OSError(errno.EIO, f"{file.path} came up short")
-        self._unsent_bytes -= sent
-        if sent == piece.size:
-            self._unsent.popleft()
-        else:
-            self._unsent[0] = piece.after(sent)
-        return sent == count
-
-    def _forget(self, sent: int) -> None:
-        self._unsent_bytes -= sent
-        unsent = self._unsent
-        while unsent:  # empty parts too: an empty first part would be sent for ever
-            first = unsent[0]
-            if isinstance(first, FileRange):
-                break
-            if len(first) > sent:
-                unsent[0] = memoryview(first)[sent:]
-                return
-            sent -= len(first)
-            unsent.popleft()
-        assert not sent, "buffers and ranges are sent apart"
-
-    # -- ending
-
-    def finish(self) -> None:
-        # Closing with unread bytes would reset the connection, and the peer would lose unread
-        # answers.
-        self._finishing = True
-        self.resume()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
-
-    def close(self) -> None:
-        # Also before `attach`: a connection may be rejected during its accept.
-        self._loop.soon(self._drop)
-
-    def vanish(self) -> None:
-        """Break the connection without notifying its receiver: the node is gone."""
-        self._receiver = None
-        self._loop.unwatch(self._fd)
-        self._socket.close()
-
-    def _drop(self) -> None:
-        receiver, self._receiver = self._receiver, None
-        if receiver is None:
-            return
-        self._loop.unwatch(self._fd)
-        self._socket.close()
-        self._unsent.clear()
-        self._unsent_bytes = 0
-        receiver.closed()
+def _ignore(_address: tuple[str, int], _reason: str) -> None:
+    """Ignore a failed handshake."""
 
 
 class SocketListening:
-    """A listening socket."""
+    """A listening socket. With TLS, connections are accepted when their handshakes are done."""
 
     def __init__(
         self,
@@ -296,12 +44,18 @@ class SocketListening:
         buffer: TurnBuffer,
         accept: Callable[[Peer], Receiver],
         send_buffer_bytes: int | None,
+        tls: ssl.SSLContext | None,
+        rejected: Rejected,
+        secured: "SecuredSockets",
     ) -> None:
         self._loop = loop
         self._socket = sock
         self._buffer = buffer
         self._accept = accept
         self._send_buffer_bytes = send_buffer_bytes
+        self._tls = tls
+        self._rejected = rejected
+        self._secured = secured
         self._paused = False
         self._fd_max = connection_fd_max()
         self.address: tuple[str, int] = sock.getsockname()[:2]
@@ -311,13 +65,16 @@ class SocketListening:
         for _ in range(64):
             if self._paused or self._socket.fileno() < 0:
                 return  # by a connection of this round
+            if self._tls is not None and self._secured.handshakes.is_busy:
+                self._rest(REST_FOR_HANDSHAKES_MS)
+                return
             try:
                 sock, address = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
                 if error.errno in _RETRY_ACCEPT:
-                    self._rest()
+                    self._rest(REST_MS)
                     return
                 raise
             if sock.fileno() > self._fd_max:
@@ -326,7 +83,19 @@ class SocketListening:
             if self._send_buffer_bytes is not None:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
             peer = SocketPeer(self._loop, sock, address[:2], self._buffer)
-            peer.attach(self._accept(peer))
+            if self._tls is None:
+                peer.attach(self._accept(peer))
+            else:
+                self._shake_hands(peer, self._tls)
+
+    def _shake_hands(self, peer: SocketPeer, context: ssl.SSLContext) -> None:
+        def failed(reason: str) -> None:
+            self._rejected(peer.address, reason)
+
+        self._secured.handshakes.accept(peer, context, self._accept, failed)
+
+    def reload(self, tls: TlsSettings) -> None:
+        self._tls = self._secured.contexts.server(tls)
 
     def pause(self) -> None:
         self._paused = True
@@ -336,11 +105,10 @@ class SocketListening:
         self._paused = False
         self._wake()
 
-    def _rest(self) -> None:
-        """Pause accepting for 100 ms. Without free descriptors, a waiting connection would make the
-        loop spin."""
+    def _rest(self, rest_ms: float) -> None:
+        """Pause accepting for a moment: a waiting connection would make the loop spin."""
         self._loop.poller.modify(self._socket.fileno(), 0)
-        self._loop.at(self._loop.mono_ms() + 100, self._wake)
+        self._loop.at(self._loop.mono_ms() + rest_ms, self._wake)
 
     def _wake(self) -> None:
         if self._socket.fileno() >= 0:
@@ -352,6 +120,27 @@ class SocketListening:
             self._socket.close()
 
 
+class SecuredSockets:
+    """The contexts and the handshakes of all connections with TLS."""
+
+    def __init__(self, loop: Loop, buffer: TurnBuffer) -> None:
+        self.contexts = TlsContexts()
+        self.handshakes = Handshakes(loop, buffer)
+
+
+class SecuredConnecting:
+    """An attempt to connect with TLS (world.Connecting)."""
+
+    def __init__(self, attempt: Outbound) -> None:
+        self._attempt = attempt
+        self.handshake: TlsHandshake | None = None  # once the address is reached
+
+    def cancel(self) -> None:
+        self._attempt.cancel()
+        if self.handshake is not None:
+            self.handshake.cancel()
+
+
 class SocketNetwork:
     """Listens and connects with TCP sockets."""
 
@@ -359,6 +148,7 @@ class SocketNetwork:
         self._loop = loop
         self._buffer = TurnBuffer()
         self._names = Pool(loop, NAME_THREADS_MAX)
+        self._secured = SecuredSockets(loop, self._buffer)
         loop.turn_ended = self._buffer.turn_ended
 
     def listen(
@@ -367,13 +157,25 @@ class SocketNetwork:
         port: int,
         accept: Callable[[Peer], Receiver],
         tuning: Tuning = PLAIN_TUNING,
+        tls: TlsSettings | None = None,
+        rejected: Rejected = _ignore,
     ) -> SocketListening:
+        context = None if tls is None else self._secured.contexts.server(tls)
         sock = bound_socket(host, port)
         sock.setblocking(False)
         if tuning.receive_buffer_bytes is not None:  # accepted sockets inherit it
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, tuning.receive_buffer_bytes)
         sock.listen(BACKLOG_DEFAULT if tuning.backlog is None else tuning.backlog)
-        return SocketListening(self._loop, sock, self._buffer, accept, tuning.send_buffer_bytes)
+        return SocketListening(
+            self._loop,
+            sock,
+            self._buffer,
+            accept,
+            tuning.send_buffer_bytes,
+            context,
+            rejected,
+            self._secured,
+        )
 
     def host_name(self) -> str:
         return socket.gethostname()
@@ -385,14 +187,34 @@ class SocketNetwork:
         opened: Callable[[Peer], Receiver],
         failed: Callable[[str], None],
         timeout_ms: float = CONNECT_MS_MAX,
+        tls: TlsSettings | None = None,
     ) -> Connecting:
         def connected(sock: socket.socket) -> None:
             peer = SocketPeer(self._loop, sock, (host, port), self._buffer)
-            peer.attach(opened(peer))
+            if tls is None:
+                peer.attach(opened(peer))
+                return
+            contexts = self._secured.contexts
+            attempt.handshake = self._secured.handshakes.connect(
+                peer, lambda: TlsChannel(contexts.client(tls), host), until_ms, opened, failed
+            )
 
-        attempt = Outbound(self._loop, (host, port), connected, failed)
-        attempt.start(self._names, timeout_ms)
-        return attempt
+        outbound = Outbound(self._loop, (host, port), connected, failed)
+        attempt = SecuredConnecting(outbound)
+        until_ms = self._loop.mono_ms() + timeout_ms
+        outbound.start(self._names, timeout_ms)
+        return outbound if tls is None else attempt
+
+    def prepare_tls(self, tls: TlsSettings, done: Callable[[TlsFailed | None], None]) -> None:
+        def prepared(_result: None, failure: BaseException | None) -> None:
+            if failure is not None and not isinstance(failure, TlsFailed):
+                raise failure
+            done(failure)
+
+        self._secured.handshakes.workers.run(self._secured.contexts.prepare, (tls,), prepared)
+
+    def prepare_tls_now(self, tls: TlsSettings) -> None:
+        self._secured.contexts.prepare(tls)
 
     def close(self) -> None:
         """Break all open connections, as the end of a process does."""
@@ -404,6 +226,7 @@ class SocketNetwork:
                     listening.close()
                 case Outbound() as attempt:
                     attempt.cancel()
+        self._secured.handshakes.close()
         self._names.use(0)  # without a wait: a name server may be silent for long
 
 

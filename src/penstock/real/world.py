@@ -14,6 +14,8 @@ from penstock.real.process_stats import process_stats
 from penstock.real.workers import ThreadWorkers
 from penstock.world import ChildProcesses, ProcessStats
 
+FILE_BYTES_MAX = 16 * 1024 * 1024  # of `read_file`
+
 
 class SystemEntropy:
     def uuid(self) -> bytes:
@@ -48,6 +50,10 @@ class RealWorld:
             self._descriptors,
             group_access=self._group_access,
         )
+
+    def read_file(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read(FILE_BYTES_MAX)
 
     def process_stats(self) -> ProcessStats:
         return process_stats(self.loop, self.workers)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.config.local_nodes import LocalNode
 from penstock.real.network import SocketNetwork
 from penstock.real.outbound import CONNECT_MS_MAX
-from penstock.world import Connecting, Part, Peer, Receiver
+from penstock.world import Connecting, Part, Peer, Receiver, TlsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,7 @@ class PartitionedPeer:
         self._is_paused = False
         self._end: Callable[[], None] | None = None  # waits until the network heals
         self.address = peer.address
+        self.identity = peer.identity
 
     @property
     def unsent_bytes(self) -> int:
@@ -147,6 +148,7 @@ class PartitionedNetwork(SocketNetwork):
         opened: Callable[[Peer], Receiver],
         failed: Callable[[str], None],
         timeout_ms: float = CONNECT_MS_MAX,
+        tls: TlsSettings | None = None,
     ) -> Connecting:
         def opened_here(peer: Peer) -> Receiver:
             made = PartitionedPeer(peer, self)
@@ -156,7 +158,7 @@ class PartitionedNetwork(SocketNetwork):
             return opened(made)
 
         def connect(left_ms: float) -> Connecting:
-            return SocketNetwork.connect(self, host, port, opened_here, failed, left_ms)
+            return SocketNetwork.connect(self, host, port, opened_here, failed, left_ms, tls)
 
         if (host, port) not in self._cut:
             return connect(timeout_ms)

@@ -15,7 +15,17 @@ from itertools import permutations, product
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from penstock.world import FileRange, Part, Peer, Receiver, Tuning
+from penstock.testing.sim.tls import certificate_of, check_settings, handshake_problem
+from penstock.world import (
+    FileRange,
+    Part,
+    Peer,
+    Receiver,
+    Rejected,
+    TlsFailed,
+    TlsSettings,
+    Tuning,
+)
 
 if TYPE_CHECKING:
     from penstock.testing.sim.world import SimTimer, Simulation, SimWorld
@@ -28,6 +38,7 @@ WINDOW_BYTES = (
 )  # window sizes of a sender, one of these
 DELAY_MS_MAX = 3.0
 CONNECT_MS_MAX = 5.0
+HANDSHAKE_MS_MAX = 10.0
 TIMEOUT_MS = 10_000.0
 FIRST_PORT = 40_000
 SCRIBBLE = 0xDD
@@ -45,6 +56,7 @@ class SimPeer:
         self.world = world
         self.host = world.network.host_name()
         self.address = address
+        self.identity: bytes | None = None
         self.other: SimPeer | None = None
         self.receiver: Receiver | None = None
         self.paused = False
@@ -235,11 +247,15 @@ class SimListening:
         world: "SimWorld",
         address: tuple[str, int],
         accept: Callable[[Peer], Receiver],
+        tls: TlsSettings | None,
+        rejected: Rejected,
     ) -> None:
         self._network = network
         self.world = world
         self.address = address
         self.accept = accept
+        self.tls = tls
+        self.rejected = rejected
         self.paused = False
         self.waiting: list[Callable[[], None]] = []  # connections that came during a pause
 
@@ -256,6 +272,9 @@ class SimListening:
             self.waiting.pop(0)()
             self._network.simulation.schedule(0.0, self.world, self._let_in, "accept")
 
+    def reload(self, tls: TlsSettings) -> None:
+        self.tls = tls
+
     def close(self) -> None:
         if self._network.listening.get(self.address) is self:
             del self._network.listening[self.address]
@@ -271,7 +290,9 @@ class SimConnecting:
         target: tuple[str, int],
         opened: Callable[[Peer], Receiver],
         failed: Callable[[str], None],
+        tls: TlsSettings | None,
     ) -> None:
+        self._tls = tls
         self._network = network
         self._world = world
         self._target = target
@@ -314,12 +335,42 @@ class SimConnecting:
         if ends is None:
             self._fail("nothing listens there")
             return
-        self.cancel()
         near, far, listening = ends
+        if self._tls is None and listening.tls is None:
+            self._open(near, far, listening)
+        else:
+            self._shake_hands(near, far, listening)
+
+    def _open(self, near: SimPeer, far: SimPeer, listening: SimListening) -> None:
+        self.cancel()
         near.attach(self._opened(near))
-        network.simulation.schedule(
+        self._network.simulation.schedule(
             0.0, listening.world, lambda: self._accept(far, listening), "accept"
         )
+
+    def _shake_hands(self, near: SimPeer, far: SimPeer, listening: SimListening) -> None:
+        """Open the connection if both sides accept each other, and no accident happens."""
+        simulation = self._network.simulation
+        reason = "it speaks Kafka's protocol without TLS"
+        problem = reason if self._tls is None else handshake_problem(self._tls, listening.tls)
+        if problem is None and simulation.chance.random() < self._network.handshake_failures:
+            problem = "the TLS handshake took too long"
+        near.identity = certificate_of(listening.tls)
+        asked = listening.tls is not None and listening.tls.client_auth != "none"
+        far.identity = certificate_of(self._tls) if asked else None
+
+        def end() -> None:
+            if problem is None and not self._over:
+                self._open(near, far, listening)
+                return
+            near.let_go()
+            self._network.forget(far)
+            if problem is not None and listening.tls is not None and listening.world.alive:
+                listening.rejected(far.address, problem)
+            self._fail(problem or "")
+
+        delay_ms = simulation.chance.uniform(0.0, HANDSHAKE_MS_MAX)
+        simulation.schedule(delay_ms, self._world, end, "handshake")
 
     def _accept(self, far: SimPeer, listening: SimListening) -> None:
         if listening.paused:
@@ -338,6 +389,7 @@ class SimNetwork:
         self.down_hosts: set[str] = set()
         self.hanging: dict[SimConnecting, None] = {}  # attempts without a path
         self.hung = 0  # attempts that had no path at first
+        self.handshake_failures = 0.0  # share of the handshakes that fail by accident
         self._cuts: set[tuple[str, str]] = set()  # from host, to host
         self._next_port = FIRST_PORT
 
@@ -426,6 +478,8 @@ class HostNetwork:
         port: int,
         accept: Callable[[Peer], Receiver],
         tuning: Tuning | None = None,  # noqa: ARG002  # nothing to tune here
+        tls: TlsSettings | None = None,
+        rejected: Rejected = lambda _address, _reason: None,
     ) -> SimListening:
         address = (host or self._host, port or self._network.free_port())
         if address in self._network.listening:
@@ -433,7 +487,7 @@ class HostNetwork:
         if self._host in self._network.down_hosts:
             self._network.down_hosts.discard(self._host)
             self._network.go_on()
-        listening = SimListening(self._network, self._world, address, accept)
+        listening = SimListening(self._network, self._world, address, accept, tls, rejected)
         self._network.listening[address] = listening
         return listening
 
@@ -444,10 +498,21 @@ class HostNetwork:
         opened: Callable[[Peer], Receiver],
         failed: Callable[[str], None],
         timeout_ms: float = TIMEOUT_MS,
+        tls: TlsSettings | None = None,
     ) -> "SimConnecting":
-        attempt = SimConnecting(self._network, self._world, (host, port), opened, failed)
+        attempt = SimConnecting(self._network, self._world, (host, port), opened, failed, tls)
         attempt.begin(timeout_ms)
         return attempt
+
+    def prepare_tls(self, tls: TlsSettings, done: Callable[[TlsFailed | None], None]) -> None:
+        def prepared(_result: None, failure: BaseException | None) -> None:
+            assert failure is None or isinstance(failure, TlsFailed), failure
+            done(failure)
+
+        self._world.workers.run(check_settings, (tls,), prepared)
+
+    def prepare_tls_now(self, tls: TlsSettings) -> None:
+        check_settings(tls)
 
     def lend(self, data: bytearray) -> None:
         """Lend bytes that a receiver may read until its turn ends."""

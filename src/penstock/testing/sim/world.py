@@ -176,6 +176,7 @@ class SimWorld:
         self.paused_until_ms = 0.0
         self.disk_ms_max = DISK_MS_MAX
         self.memory_releases = 0
+        self.files: dict[str, bytes] = {}  # of the operator, by path
         self.disks: dict[str, WorldDisk] = {} if disks is None else disks
         self.clock = SimClock(self, read_cost_ms)
         self.timers = SimTimers(self)
@@ -199,6 +200,11 @@ class SimWorld:
 
     def process_stats(self) -> ProcessStats:
         return ProcessStats(started_ms=WALL_START_MS + self.skew_ms, turns=self.simulation.turns)
+
+    def read_file(self, path: str) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path]
 
     def release_memory(self) -> None:
         self.memory_releases += 1
