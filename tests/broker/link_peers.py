@@ -14,7 +14,7 @@ from penstock.wire.messages.k60_describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from penstock.world import Peer
+from penstock.world import Peer, TlsSettings
 
 R = TypeVar("R")
 
@@ -26,8 +26,9 @@ ADDRESS = ("far", 9092)
 class ScriptedNode:
     """Answers ApiVersions; what it answers to DescribeCluster is the test's."""
 
-    def __init__(self, world: SimWorld) -> None:
+    def __init__(self, world: SimWorld, tls: TlsSettings | None = None) -> None:
         self.world = world
+        self.rejected: list[str] = []
         self.peers: list[Peer] = []
         self.requests: list[DescribeClusterRequest] = []
         self.votes: list[VoteRequest] = []  # without an answer
@@ -37,7 +38,12 @@ class ScriptedNode:
         self.answers = True
         self.tells_versions = True
         self.raw: bytes | None = None  # sent instead of an answer
-        self.listening = world.network.listen(*ADDRESS, self._accept)
+        self.listening = world.network.listen(
+            *ADDRESS,
+            self._accept,
+            tls=tls,
+            rejected=lambda _address, reason: self.rejected.append(reason),
+        )
 
     def _accept(self, peer: Peer) -> "ScriptedConnection":
         self.peers.append(peer)
@@ -101,14 +107,21 @@ class ScriptedConnection:
 class LinkWorlds:
     """A node with a link, and the scripted node that the link leads to."""
 
-    def __init__(self, seed: int = 1, *, listens: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int = 1,
+        *,
+        listens: bool = True,
+        tls: tuple[TlsSettings | None, TlsSettings | None] = (None, None),
+    ) -> None:
         self.simulation = Simulation(seed)
         self.near = SimWorld(self.simulation, "near")
         self.far = SimWorld(self.simulation, "far")
-        self.node = ScriptedNode(self.far)
+        self.near_tls, far_tls = tls
+        self.node = ScriptedNode(self.far, far_tls)
         if not listens:
             self.node.listening.close()
-        self.link = Link(self.near, *ADDRESS, SETTINGS)
+        self.link = Link(self.near, *ADDRESS, SETTINGS, lambda: self.near_tls)
 
     def ask(self, timeout_ms: float = 2_000) -> "Asked":
         return Asked(self, timeout_ms)

@@ -178,7 +178,7 @@ def test_settings_of_plugins_pass_quietly() -> None:
 
 def test_problems_of_values_and_across_keys_are_told_together() -> None:
     text = (
-        "num.partitions=0\nlisteners=SSL://127.0.0.1:9092,SASL_SSL://127.0.0.1:9092\n"
+        "num.partitions=0\nlisteners=SASL_PLAINTEXT://127.0.0.1:9092,SASL_SSL://127.0.0.1:9092\n"
         "authorizer.class.name=x\nremote.log.storage.system.enable=true\nlog.dirs=a,a\n"
     )
     with pytest.raises(ConfigRejected) as caught:
@@ -186,7 +186,7 @@ def test_problems_of_values_and_across_keys_are_told_together() -> None:
     told = "\n".join(caught.value.problems)
     for part in (
         "Invalid value 0 for configuration num.partitions",
-        "SSL://127.0.0.1:9092 speaks SSL and SASL_SSL://127.0.0.1:9092 speaks SASL_SSL",
+        "127.0.0.1:9092 speaks SASL_PLAINTEXT and SASL_SSL://127.0.0.1:9092 speaks SASL_SSL",
         "use the same port",
         "access control is not served yet",
         "tiered storage is not served yet",

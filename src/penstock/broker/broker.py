@@ -1,7 +1,7 @@
 """The broker: the parts that all requests of a node share, and the turn that they run in."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.broker.background.throttled_log import ThrottledLog
@@ -21,6 +21,7 @@ from penstock.broker.network.connection_limits import ConnectionLimits
 from penstock.broker.network.frames import FramePool
 from penstock.broker.network.listener import BrokerListener
 from penstock.broker.network.long_requests import PART_OF_REQUEST_BYTES, LongRequests
+from penstock.broker.network.node_tls import NodeTls
 from penstock.broker.partitions.integrity import Integrity
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.replicas import Replicas
@@ -60,10 +61,16 @@ class Broker:
     """The state that all requests of one node share. Used on the loop only."""
 
     def __init__(
-        self, world: World, config: BrokerConfig, metadata: Metadata, links: BrokerLinks
+        self,
+        world: World,
+        config: BrokerConfig,
+        metadata: Metadata,
+        links: BrokerLinks,
+        tls: NodeTls,
     ) -> None:
         self.world = world
         self.links = links
+        self.tls = tls
         self.static_config = config
         self.config = config
         self.settings = BrokerSettings.of(config)
@@ -318,7 +325,18 @@ class Broker:
         for listener in self.listeners:
             listener.frame_bytes_max = self.settings.socket_request_bytes_max
         self.connection_limits.reconfigured()
+        self.tls.follow(self.config)
         self.world.workers.use(self.settings.background_threads)
+
+    def try_own_settings(
+        self, changes: Mapping[str, str | None], done: Callable[[str | None], None]
+    ) -> None:
+        """Try the stores of this broker as changes of its dynamic settings would have them. `done`
+        gets the reason of a failure, on a later turn."""
+        own = self.image.config(ConfigResourceId(BROKER, str(self.node_id)))
+        after = {name: text for name, text in {**own, **changes}.items() if text is not None}
+        config = self.static_config.with_dynamic(after, self.image.config(EVERY_BROKER))
+        self.tls.reload(config, done, only_try=True)
 
     def ask_controller(
         self,

@@ -10,6 +10,7 @@ from penstock.config.key import Mode, Value, ValueType
 from penstock.config.listeners import (
     EVERY_INTERFACE,
     OWN_HOSTS,
+    TLS_PROTOCOLS,
     Address,
     ListenerAddress,
     VoterAddress,
@@ -208,6 +209,21 @@ class BrokerConfig(ConfigView):
         own = self._values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
         return own if isinstance(own, int) else self.integer(name)
 
+    def of_listener_alone(self, listener: str, name: str) -> str | None:
+        """Return the text of listener.name.<listener>.<name>; None if that is not set."""
+        return to_text(self._values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}"))
+
+    def tls_properties(self, listener: str) -> dict[str, str]:
+        """Return the keys of TLS for one listener, without its prefix."""
+        found: dict[str, str] = {}
+        for name in BROKER_KEYS:
+            if name.startswith("ssl."):
+                own = self.of_listener_alone(listener, name)
+                text = to_text(self.get(name)) if own is None else own
+                if text is not None:
+                    found[name] = text
+        return found
+
     # -- parsed values
 
     @cached_property
@@ -290,6 +306,10 @@ class BrokerConfig(ConfigView):
             if listener.protocol == wanted:
                 return listener.name
         return wanted
+
+    def is_secured(self, listener: str) -> bool:
+        """Return whether a listener, here or of other nodes, speaks TLS."""
+        return self.security_protocols.get(listener, "PLAINTEXT") in TLS_PROTOCOLS
 
     @cached_property
     def voters(self) -> tuple[VoterAddress, ...]:

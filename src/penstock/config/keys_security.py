@@ -1,4 +1,4 @@
-"""Broker keys of security: TLS, SASL, tokens, access control. Only PLAINTEXT is served today."""
+"""Broker keys of security: TLS, SASL, tokens, access control."""
 
 from penstock.config.allowed import OneOf, at_least, between
 from penstock.config.key import (
@@ -92,35 +92,65 @@ KEYS: tuple[Key, ...] = (
     read_only("sasl.server.callback.handler.class", CLASS, None),
     read_only("sasl.server.max.receive.size", INT, 524_288),
     read_only("security.providers", STRING, None),
-    read_only("ssl.allow.dn.changes", BOOLEAN, False),
-    read_only("ssl.allow.san.changes", BOOLEAN, False),
-    per_broker("ssl.cipher.suites", LIST, ()),
-    per_broker("ssl.client.auth", STRING, "none", OneOf(("required", "requested", "none"))).later(
-        "Whether clients have to show a certificate."
+    read_only("ssl.allow.dn.changes", BOOLEAN, False).now(
+        "Whether a new key store may have a certificate of another subject."
     ),
-    per_broker("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3")).later(
+    read_only("ssl.allow.san.changes", BOOLEAN, False).now(
+        "Whether a new key store may have a certificate of other alternative names."
+    ),
+    per_broker("ssl.cipher.suites", LIST, ()).now(
+        "The cipher suites of TLS 1.2 that are allowed, in Java's words; OpenSSL chooses if empty. "
+        "If all of them are of TLS 1.3, TLS 1.2 is off."
+    ),
+    per_broker("ssl.client.auth", STRING, "none", OneOf(("required", "requested", "none"))).now(
+        "Whether clients have to show a certificate. On SASL_SSL listeners only the key with the "
+        "listener's prefix counts."
+    ),
+    per_broker("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3")).now(
         "The versions of TLS that are allowed."
     ),
-    per_broker("ssl.endpoint.identification.algorithm", STRING, "https"),
-    per_broker("ssl.engine.factory.class", CLASS, None),
-    per_broker("ssl.key.password", PASSWORD, None).later("The password of the key itself."),
-    per_broker("ssl.keymanager.algorithm", STRING, "SunX509"),
-    per_broker("ssl.keystore.certificate.chain", PASSWORD, None),
-    per_broker("ssl.keystore.key", PASSWORD, None),
-    per_broker("ssl.keystore.location", STRING, None).later(
-        "The file with the server's key and certificate."
+    per_broker("ssl.endpoint.identification.algorithm", STRING, "https").now(
+        "How connections to other nodes check host names: https, or empty for no check."
     ),
-    per_broker("ssl.keystore.password", PASSWORD, None).later("The password of the key file."),
-    per_broker("ssl.keystore.type", STRING, "JKS").later("The format of the key file."),
-    read_only("ssl.principal.mapping.rules", STRING, "DEFAULT"),
-    per_broker("ssl.protocol", STRING, "TLSv1.3").later("The version of TLS to prefer."),
-    per_broker("ssl.provider", STRING, None),
-    per_broker("ssl.secure.random.implementation", STRING, None),
-    per_broker("ssl.trustmanager.algorithm", STRING, "PKIX"),
-    per_broker("ssl.truststore.certificates", PASSWORD, None),
-    per_broker("ssl.truststore.location", STRING, None).later(
-        "The file with the certificates to trust."
+    per_broker("ssl.engine.factory.class", CLASS, None).now(
+        "A Java class, which cannot run here: a value for a listener with TLS stops the start."
     ),
-    per_broker("ssl.truststore.password", PASSWORD, None).later("The password of that file."),
-    per_broker("ssl.truststore.type", STRING, "JKS").later("The format of that file."),
+    per_broker("ssl.key.password", PASSWORD, None).now("The password of the key itself."),
+    per_broker("ssl.keymanager.algorithm", STRING, "SunX509").never("Java's choice of a key."),
+    per_broker("ssl.keystore.certificate.chain", PASSWORD, None).now(
+        "The certificate of this node and its signers as PEM text, instead of a file."
+    ),
+    per_broker("ssl.keystore.key", PASSWORD, None).now(
+        "The key of this node as PEM text, instead of a file."
+    ),
+    per_broker("ssl.keystore.location", STRING, None).now(
+        "The file with the key and the certificate of this node: PEM, PKCS12 or JKS. With the "
+        "prefix listener.name.NAME. it counts for one listener. A dynamic change, also to the same "
+        "value, reads the file again."
+    ),
+    per_broker("ssl.keystore.password", PASSWORD, None).now("The password of the key file."),
+    per_broker("ssl.keystore.type", STRING, "JKS").now(
+        "The format of the key file; its bytes decide."
+    ),
+    read_only("ssl.principal.mapping.rules", STRING, "DEFAULT").now(
+        "Rules that turn the subject of a client's certificate into the name of a principal."
+    ),
+    per_broker("ssl.protocol", STRING, "TLSv1.3").never("The version of TLS to prefer."),
+    per_broker("ssl.provider", STRING, None).now(
+        "A provider of Java, which cannot run here: a value for a listener with TLS stops the "
+        "start."
+    ),
+    per_broker("ssl.secure.random.implementation", STRING, None).never("Java's random numbers."),
+    per_broker("ssl.trustmanager.algorithm", STRING, "PKIX").never("Java's check of certificates."),
+    per_broker("ssl.truststore.certificates", PASSWORD, None).now(
+        "The certificates to trust as PEM text, instead of a file."
+    ),
+    per_broker("ssl.truststore.location", STRING, None).now(
+        "The file with the certificates to trust, of clients and of other nodes: PEM, PKCS12 or "
+        "JKS."
+    ),
+    per_broker("ssl.truststore.password", PASSWORD, None).now("The password of that file."),
+    per_broker("ssl.truststore.type", STRING, "JKS").now(
+        "The format of that file; its bytes decide."
+    ),
 )

@@ -14,7 +14,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.handlers import CONTROLLER
 from penstock.broker.links.broker_links import BrokerLinks
 from penstock.broker.links.link import LinkSettings
-from penstock.broker.links.links import Links
+from penstock.broker.links.links import BETWEEN_BROKERS, LinkPurpose, Links
 from penstock.broker.links.quorum_transport import LinkTransport
 from penstock.broker.metadata.quorum_controller import QuorumController
 from penstock.broker.metadata.storage_format import (
@@ -39,7 +39,7 @@ from penstock.node.opening import NodeResources, StartRefused
 from penstock.node.registration import NodeRegistration, advertised_address
 from penstock.node.shutdown import NodeShutdown, note_unclean_stop
 from penstock.raft.errors import QuorumError
-from penstock.world import Disk, DiskFailed, World
+from penstock.world import Disk, DiskFailed, TlsSettings, World
 
 log = logging.getLogger("penstock.node")
 
@@ -80,15 +80,29 @@ class PenstockNode:
         self._stopping = False
         self._ended = False
         self._broker_epoch = -1
-        self._links = Links(world, LinkSettings(client_id=f"node-{config.node_id}"))
+        self._links = Links(
+            world, LinkSettings(client_id=f"node-{config.node_id}"), self._find_link_tls
+        )
         self._cluster: ClusterMetadata | None = None
         self._contact: ControllerContact | None = None
         self._requests: NodeRegistration | None = None
+
+    def _find_link_tls(self, purpose: LinkPurpose) -> TlsSettings | None:
+        config = self.config
+        if purpose in BETWEEN_BROKERS:
+            return self.resources.tls.of(config.inter_broker_listener_name)
+        names = config.controller_listener_names
+        return self.resources.tls.of(names[0]) if names else None
 
     @property
     def metrics_address(self) -> Address | None:
         """Return the address of the port for metrics, None without one."""
         return self.resources.metrics_address
+
+    def reload_certificates(self) -> None:
+        """Read the key stores and trust stores again; a bad one changes nothing."""
+        if self.broker is not None:
+            self.broker.tls.follow(self.broker.config)
 
     # -- starting
 
@@ -149,7 +163,7 @@ class PenstockNode:
         )
         metadata.start()
         links = BrokerLinks(self._links, world.timers, partial(_address_of, cluster, config))
-        broker = Broker(world, config, cluster, links)
+        broker = Broker(world, config, cluster, links, self.resources.tls)
         self.metadata, self.broker = metadata, broker
         if self._watch is not None:
             broker.recovery_progress.watch = self._watch

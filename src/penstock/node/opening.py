@@ -7,9 +7,10 @@ from penstock.broker.broker import Broker
 from penstock.broker.metadata.storage_format import LOCK_FILE, load_meta_properties
 from penstock.broker.metrics.port import NodeMetricsPort
 from penstock.broker.network.listener import ReservedAddress, tuning_of
+from penstock.broker.network.node_tls import NodeTls
 from penstock.config.broker import BrokerConfig, ConfigSource
 from penstock.config.listeners import Address, ListenerAddress
-from penstock.world import Disk, DiskFailed, World
+from penstock.world import Disk, DiskFailed, TlsFailed, World
 
 log = logging.getLogger("penstock.node")
 
@@ -28,6 +29,7 @@ class NodeResources:
     def __init__(self, world: World, config: BrokerConfig) -> None:
         self._world = world
         self._config = config
+        self.tls = NodeTls(world, config)
         self.addresses: list[ReservedAddress] = []  # in the order of `listeners`
         self.disks: list[Disk] = []  # locked; the one with the metadata first
         self.metrics_port: NodeMetricsPort | None = None
@@ -36,13 +38,22 @@ class NodeResources:
 
     def reserve_addresses(self) -> None:
         """Take the addresses of all listeners, before anything is written."""
+        try:
+            self.tls.load_now()
+        except TlsFailed as problem:
+            raise StartRefused(str(problem)) from problem
         for wanted in self._config.listeners:
             self.addresses.append(self._reserve(wanted))
+            self.tls.opened(wanted.name, self.addresses[-1].listening)
 
     def _reserve(self, wanted: ListenerAddress) -> ReservedAddress:
         try:
             return ReservedAddress(
-                self._world.network, wanted.host, wanted.port, tuning_of(self._config)
+                self._world.network,
+                wanted.host,
+                wanted.port,
+                tuning_of(self._config),
+                self.tls.of(wanted.name),
             )
         except OSError as error:
             raise StartRefused(

@@ -12,7 +12,16 @@ from typing import Protocol, TypeVar
 
 from penstock.broker.links.link_connection import LinkConnection, LinkFailed, LinkRequest
 from penstock.errors import UnsupportedVersion
-from penstock.world import Clock, Connecting, Entropy, Network, Peer, Timer, Timers
+from penstock.world import (
+    Clock,
+    Connecting,
+    Entropy,
+    Network,
+    Peer,
+    Timer,
+    Timers,
+    TlsSettings,
+)
 
 R = TypeVar("R")
 
@@ -46,8 +55,16 @@ class LinkWorld(Protocol):
 class Link:
     """Requests to one address."""
 
-    def __init__(self, world: LinkWorld, host: str, port: int, settings: LinkSettings) -> None:
+    def __init__(
+        self,
+        world: LinkWorld,
+        host: str,
+        port: int,
+        settings: LinkSettings,
+        find_tls: Callable[[], TlsSettings | None] = lambda: None,
+    ) -> None:
         self.address = (host, port)
+        self._find_tls = find_tls
         self._world = world
         self._settings = settings
         self._waiting: deque[LinkRequest[object]] = deque()  # for the connection
@@ -105,7 +122,11 @@ class Link:
                 self._send(request)
         if self._waiting and not (self._connection or self._connecting or self._pause):
             self._connecting = self._world.network.connect(
-                *self.address, self._accept, self._fail_connect, self._settings.connect_timeout_ms
+                *self.address,
+                self._accept,
+                self._fail_connect,
+                self._settings.connect_timeout_ms,
+                self._find_tls(),
             )
 
     def _send(self, request: LinkRequest[object]) -> None:

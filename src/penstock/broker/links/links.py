@@ -1,8 +1,10 @@
 """All links of a node: one for each node and purpose, so that no heartbeat waits behind a fetch."""
 
+from collections.abc import Callable
 from enum import Enum
 
 from penstock.broker.links.link import Link, LinkSettings, LinkWorld
+from penstock.world import TlsSettings
 
 
 class LinkPurpose(Enum):
@@ -22,9 +24,16 @@ BETWEEN_BROKERS = (LinkPurpose.TRANSACTION, LinkPurpose.FETCH)
 class Links:
     """Makes links, and replaces a link whose node has moved."""
 
-    def __init__(self, world: LinkWorld, settings: LinkSettings) -> None:
+    def __init__(
+        self,
+        world: LinkWorld,
+        settings: LinkSettings,
+        find_tls: Callable[[LinkPurpose], TlsSettings | None] = lambda _purpose: None,
+    ) -> None:
+        """Make no link yet. `find_tls` returns the present settings of TLS for a purpose."""
         self._world = world
         self._settings = settings
+        self._find_tls = find_tls
         self._links: dict[tuple[int, LinkPurpose], Link] = {}
         self.is_closed = False
 
@@ -35,7 +44,9 @@ class Links:
             return link
         if link is not None:
             link.close()
-        link = self._links[node_id, purpose] = Link(self._world, *address, self._settings)
+        link = self._links[node_id, purpose] = Link(
+            self._world, *address, self._settings, lambda: self._find_tls(purpose)
+        )
         return link
 
     def end(self, node_id: int, purpose: LinkPurpose) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.handlers.k00_produce import produce
 from penstock.broker.network.dispatch import dispatch
-from penstock.broker.network.frames import FIRST_BYTES
+from penstock.broker.network.frames import FIRST_BYTES, other_protocol
 from penstock.broker.request import Answer, Slot, failed
 from penstock.broker.sliced_work import Work
 from penstock.credentials.principal import anonymous_at
@@ -125,7 +125,7 @@ class BrokerConnection:
             size, key, version, correlation_id = _HEAD.unpack_from(data, position)
             stop = position + 4 + size
             if size < 8 or size > size_max:
-                self.reject(f"a frame of {size} bytes (socket.request.max.bytes is {size_max})")
+                self._reject_frame(size)
                 return
             if stop > end:
                 break
@@ -232,7 +232,7 @@ class BrokerConnection:
             return
         size = _SIZE.unpack_from(rest)[0]
         if size < 8 or size > self.listener.frame_bytes_max:
-            self.reject(f"a frame of {size} bytes")
+            self._reject_frame(size)
             return
         self._frame_bytes = size
         self._frame_since_ms = self.active_at_ms
@@ -420,6 +420,16 @@ class BrokerConnection:
         self._pause()
         for call in list(self.on_drain):
             call()
+
+    def _reject_frame(self, size: int) -> None:
+        """Close the connection of a peer whose first bytes are no size of a request."""
+        listener = self.listener
+        spoken = other_protocol(size)
+        if spoken:
+            self.reject(f"{spoken}; the listener {listener.name} speaks {listener.protocol}")
+        else:
+            limit = listener.frame_bytes_max
+            self.reject(f"a frame of {size} bytes (socket.request.max.bytes is {limit})")
 
     def reject(self, reason: str) -> None:
         """Close the connection of a peer that breaks the protocol: no schema fits an answer."""

@@ -15,6 +15,16 @@ GROWTH = 4
 POOLED_BYTES = 2 * 1024 * 1024
 POOLED_FROM_BYTES = POOLED_BYTES // 8  # frames below are not worth a buffer of the pool
 POOLED_BUFFERS_MAX = 16
+_HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
+_TLS = b"\x16\x03"
+
+
+def other_protocol(size: int) -> str:
+    """Return what a peer speaks whose first bytes are no size of a request; '' if unknown."""
+    beginning = (size & 0xFFFFFFFF).to_bytes(4)
+    if beginning.startswith(_TLS):
+        return "TLS"
+    return "HTTP" if beginning in _HTTP else ""
 
 
 class FramePool:

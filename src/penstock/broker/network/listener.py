@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.network.connection import BrokerConnection
 from penstock.config.broker import BrokerConfig, ConfigSource
-from penstock.world import Listening, Network, Peer, Timer, Tuning
+from penstock.credentials.der import DerBroken
+from penstock.credentials.principal import Principal
+from penstock.security.distinguished_name import subject_name
+from penstock.security.mapping_rules import MappingRules, NoRuleFits
+from penstock.world import Listening, Network, Peer, Timer, TlsSettings, Tuning
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -27,13 +31,24 @@ class ReservedAddress:
     OSError if the address is not free: a start that fails so has written nothing.
     """
 
-    def __init__(self, network: Network, host: str, port: int, tuning: Tuning = PLAIN) -> None:
+    def __init__(
+        self,
+        network: Network,
+        host: str,
+        port: int,
+        tuning: Tuning = PLAIN,
+        tls: TlsSettings | None = None,
+    ) -> None:
         self.listener: BrokerListener | None = None
-        self.listening = network.listen(host, port, self._accept, tuning)
+        self.listening = network.listen(host, port, self._accept, tuning, tls, self._rejected)
 
     def _accept(self, peer: Peer) -> BrokerConnection:
         assert self.listener is not None, "the loop runs only when every door has its listener"
         return self.listener.accept(peer)
+
+    def _rejected(self, address: tuple[str, int], reason: str) -> None:
+        if self.listener is not None:
+            self.listener.handshake_failed(address, reason)
 
 
 class BrokerListener:
@@ -43,6 +58,10 @@ class BrokerListener:
         settings = broker.settings
         self.broker = broker
         self.name = name
+        self.protocol = broker.config.security_protocols[name]
+        self._mapping_rules = MappingRules.parse(
+            broker.config.tls_properties(name)["ssl.principal.mapping.rules"]
+        )
         self.kind = "controller" if controller else "broker"
         self.frames = broker.frames
         self.frame_bytes_max = settings.socket_request_bytes_max
@@ -71,6 +90,8 @@ class BrokerListener:
 
     def accept(self, peer: Peer) -> BrokerConnection:
         connection = self.connect(self, peer, self.now_ms())
+        if peer.identity is not None:
+            self._identify(connection, peer.identity)
         self.opened += 1
         self.connections[connection] = None
         if not self._serving:
@@ -81,6 +102,24 @@ class BrokerListener:
             connection.close()
         self._look_for_room()
         return connection
+
+    def _identify(self, connection: BrokerConnection, certificate: bytes) -> None:
+        """Take the caller from the certificate of the peer; close if no rule gives it a name."""
+        try:
+            name = self._mapping_rules.apply(subject_name(certificate))
+        except (DerBroken, NoRuleFits) as problem:
+            self.broker.rejections.protocol_error(
+                connection.peer.address, f"a certificate without a principal: {problem}"
+            )
+            connection.close()
+        else:
+            connection.caller = connection.caller._replace(principal=Principal(name))
+
+    def handshake_failed(self, address: tuple[str, int], reason: str) -> None:
+        """Log a peer that could not connect, with what both sides speak."""
+        self.broker.rejections.limit_reached(
+            address, f"{reason}; the listener {self.name} speaks {self.protocol}"
+        )
 
     def accept_again(self) -> None:
         """Accept further, if the limits allow it: a connection ended, or the limits changed."""

@@ -1,0 +1,1 @@
+"""The names of callers and their rights: pure decisions, for nodes."""
