@@ -47,8 +47,9 @@ class Stores:
     node: Identity  # at 127.0.0.1 too
 
     @classmethod
-    def make(cls, place: Path) -> "Stores":
-        authority = _identity("authority", None, authority=True)
+    def make(cls, place: Path, name: str = "authority") -> "Stores":
+        place.mkdir(exist_ok=True)
+        authority = _identity(name, None, authority=True)
         between = _identity("between", authority, authority=True)
         made = cls(
             place,

@@ -54,7 +54,8 @@ def run_node(
 
     try:
         node.start(ready, world.loop.stop)
-        run_until_signal(world.loop, node.stop)
+        uses_tls = node.resources.tls.is_used
+        run_until_signal(world.loop, node.stop, node.reload_certificates if uses_tls else None)
     finally:
         world.close()
     return 1 if node.failure else 0

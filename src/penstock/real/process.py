@@ -18,13 +18,19 @@ def prepare() -> None:
     raise_limit()
 
 
-def run_until_signal(loop: Loop, stop: Callable[[], None]) -> None:
-    """Run the loop; SIGTERM and SIGINT call `stop` on it, which ends the loop in its own time."""
+def run_until_signal(
+    loop: Loop, stop: Callable[[], None], reload: Callable[[], None] | None = None
+) -> None:
+    """Run the loop; SIGTERM and SIGINT call `stop` on it, which ends the loop in its own time.
+    SIGHUP calls `reload`, if that is given."""
 
-    def on_signal(_number: int, _frame: object) -> None:
-        loop.call_from_thread(stop)
+    def on_signal(number: int, _frame: object) -> None:
+        loop.call_from_thread(calls[number])
 
-    before = {each: signal.signal(each, on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
+    calls: dict[int, Callable[[], None]] = {signal.SIGTERM: stop, signal.SIGINT: stop}
+    if reload is not None:
+        calls[signal.SIGHUP] = reload
+    before = {each: signal.signal(each, on_signal) for each in calls}
     gc.freeze()  # objects of the imports stay; a collection first would find next to nothing
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()  # the starting process disables collection until here

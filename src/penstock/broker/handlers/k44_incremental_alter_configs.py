@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from penstock.broker.background import loggers
 from penstock.broker.handlers.k33_alter_configs import reject_each
 from penstock.broker.request import ClientRequest
-from penstock.controller.image import BROKER_LOGGER
+from penstock.controller.configs import DELETE, SET
+from penstock.controller.image import BROKER, BROKER_LOGGER
 from penstock.errors import InvalidRequest, KafkaError
 from penstock.wire.messages.k44_incremental_alter_configs import (
     AlterConfigsResource,
@@ -43,7 +44,35 @@ def handle(
     if levels and not others:
         return in_order(IncrementalAlterConfigsResponse())
     rest = IncrementalAlterConfigsRequest(resources=others, validate_only=message.validate_only)
-    broker.ask_controller(request, rest, rejected, in_order)
+    stores = store_changes(broker, others)
+    if stores is None:
+        broker.ask_controller(request, rest, rejected, in_order)
+        return None
+
+    def tried(problem: str | None) -> None:
+        if problem is None:
+            broker.ask_controller(request, rest, rejected, in_order)
+        else:
+            request.reply(in_order(rejected(InvalidRequest(problem))))
+
+    broker.try_own_settings(stores, lambda problem: request.run(lambda: tried(problem)))
+    return None
+
+
+def store_changes(
+    broker: "Broker", resources: list[AlterConfigsResource]
+) -> dict[str, str | None] | None:
+    """Return the changed settings of this broker, if its key stores or trust stores are among
+    them."""
+    for each in resources:
+        if each.resource_type == BROKER and each.resource_name == str(broker.node_id):
+            changes = {
+                change.name: change.value if change.config_operation == SET else None
+                for change in each.configs
+                if change.config_operation in (SET, DELETE)
+            }
+            if any("ssl." in name for name in changes):
+                return changes
     return None
 
 
