@@ -6,8 +6,8 @@ from penstock.client.serde.keys import REGISTRY_PREFIX, text_of
 from penstock.client.serde.protocols import Properties, SerdeRefused
 from penstock.client.serde.registry import TIMEOUT_S_DEFAULT, SchemaRegistry
 from penstock.client.serde.schema_ids import SubjectOf, by_topic, subject_naming
-from penstock.client.transport.jaas import parse_jaas
 from penstock.client.transport.tls import Tls
+from penstock.credentials.jaas import parse_jaas
 
 _SOURCES = ("URL", "USER_INFO", "SASL_INHERIT")
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.client.transport.scram import AuthenticationFailed
 from penstock.client.transport.tls import Tls
+from penstock.credentials.mechanism import AuthenticationFailed
 
 LIFETIME_SECONDS_DEFAULT = 3600
 # As Kafka refreshes: after four fifths of a token's lifetime.
