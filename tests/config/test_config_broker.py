@@ -157,7 +157,7 @@ def test_a_broker_needs_a_listener_for_clients() -> None:
     )
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_protocols_that_are_not_served_are_refused(protocol: str) -> None:
     assert "not served yet" in refusal(listeners=f"{protocol}://:9092")
 

@@ -78,7 +78,7 @@ def test_a_broker_needs_the_protocol_of_the_controllers() -> None:
     assert f"add CONTROLLER:PLAINTEXT to {PROTOCOLS}" in text
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_protocols_that_connections_between_nodes_do_not_speak_are_named(protocol: str) -> None:
     elsewhere = refusal({**BROKER, PROTOCOLS: f"PLAINTEXT:PLAINTEXT,CONTROLLER:{protocol}"})
     assert f"CONTROLLER, which speaks {protocol}; connections between nodes" in elsewhere

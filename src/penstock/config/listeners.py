@@ -12,8 +12,8 @@ from penstock.config.values import WrongSetting
 PORT_MAX = 65535
 PROTOCOL_MAP = "listener.security.protocol.map"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT",)
-LINK_PROTOCOLS = ("PLAINTEXT",)  # those of connections to other nodes
+SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+LINK_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")  # those of connections to other nodes
 EVERY_INTERFACE = ("0.0.0.0", "::")
 OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
 

@@ -96,6 +96,10 @@ class SocketPeer:
         if self._unsent:
             self._push()
 
+    def hand_over(self, receiver: Receiver) -> None:
+        if self._receiver is not None:
+            self._receiver = receiver
+
     def describe(self) -> str:
         """Return what the receiver handles now (real/slow_calls.py)."""
         if isinstance(self._receiver, NamedCaller):
