@@ -11,20 +11,26 @@ class LinkPurpose(Enum):
     QUORUM = "quorum"  # fetches of metadata, which wait at the peer
     VOTE = "vote"  # elections, which must not wait
     HEARTBEAT = "heartbeat"
-    SHORT = "short"  # everything that is answered soon
+    SHORT = "short"  # everything else that a controller answers soon
     TRANSACTION = "transaction"  # markers and questions between coordinators and leaders
     FETCH = "fetch"  # replication, which waits at the peer
+    OFFSETS = "offsets"  # questions of followers about the ends of logs
 
 
-BETWEEN_BROKERS = (LinkPurpose.TRANSACTION, LinkPurpose.FETCH)
+# Sent to the listener of brokers; all others go to that of controllers.
+BETWEEN_BROKERS = (LinkPurpose.TRANSACTION, LinkPurpose.FETCH, LinkPurpose.OFFSETS)
 
 
 class Links:
     """Makes links, and replaces a link whose node has moved."""
 
-    def __init__(self, world: LinkWorld, settings: LinkSettings) -> None:
+    def __init__(
+        self, world: LinkWorld, settings: LinkSettings, to_brokers: LinkSettings | None = None
+    ) -> None:
+        """Make links with `settings`, or those between brokers with `to_brokers`."""
         self._world = world
         self._settings = settings
+        self._to_brokers = to_brokers or settings
         self._links: dict[tuple[int, LinkPurpose], Link] = {}
         self.is_closed = False
 
@@ -35,7 +41,8 @@ class Links:
             return link
         if link is not None:
             link.close()
-        link = self._links[node_id, purpose] = Link(self._world, *address, self._settings)
+        settings = self._to_brokers if purpose in BETWEEN_BROKERS else self._settings
+        link = self._links[node_id, purpose] = Link(self._world, *address, settings)
         return link
 
     def end(self, node_id: int, purpose: LinkPurpose) -> None:
