@@ -21,7 +21,7 @@ from penstock.wire.messages.k00_produce import (
     TopicProduceData,
 )
 from penstock.wire.messages.k19_create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.world import Part
+from penstock.world import Part, Receiver
 
 ROUNDS = 15
 REQUESTS_PER_ROUND = 4_000
@@ -41,6 +41,7 @@ class Sink:
     def send(self, _parts: Sequence[Part]) -> None:
         self.sends += 1
 
+    def hand_over(self, receiver: Receiver) -> None: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
 

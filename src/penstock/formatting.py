@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from penstock.broker.metadata.bootstrap_files import NEW_CLUSTER_FEATURES
 from penstock.broker.metadata.initial_controllers import parse_initial_controllers
+from penstock.broker.metadata.initial_users import parse_initial_users
 from penstock.broker.metadata.storage_format import (
     LOCK_FILE,
     FormatRequest,
@@ -24,11 +25,12 @@ from penstock.broker.metadata.storage_format import (
 )
 from penstock.config.broker import BrokerConfig
 from penstock.config.listeners import VoterAddress
+from penstock.credentials.scram import SALT_BYTES
 from penstock.model import id_to_text
 from penstock.raft.voters import QuorumVoter, Voters
 from penstock.real.disk import RealDisk
 from penstock.real.world import RealWorld, SystemEntropy
-from penstock.world import DiskFailed
+from penstock.world import DiskFailed, Entropy
 
 
 class FormatRejected(Exception):
@@ -52,11 +54,12 @@ def format_directories(
     initial_controllers: str | None = None,
     skip_formatted: bool = False,
     levels: Mapping[str, int] | None = None,
+    users: Sequence[str] = (),
 ) -> Formatted:
     """Format the directories of a node for a cluster. Raise FormatRejected if one is formatted
     already, unless `skip_formatted`. `standalone` makes this node the only voter;
     `initial_controllers` names several. `levels` are those of features that differ from a new
-    cluster."""
+    cluster. `users` are the texts of --add-scram."""
     world = RealWorld(group_access=config.group_access)
     disks: list[RealDisk] = []
     try:
@@ -79,7 +82,8 @@ def format_directories(
                 disks, is_controller=config.is_controller, sole_voter=config.sole_voter
             )
         features = {**NEW_CLUSTER_FEATURES, **(levels or {})}
-        request = FormatRequest(cluster_id, config.node_id, voters, features)
+        records = parse_initial_users(users, lambda: _new_salt(world.entropy))
+        request = FormatRequest(cluster_id, config.node_id, voters, features, records)
         format_now(disks, request, clock=world.clock, entropy=world.entropy)
         made = tuple(disk.root for disk in disks if disk.root not in formatted)
         return Formatted(made, disks[0].root, tuple(each.node_id for each in voters))
@@ -89,6 +93,10 @@ def format_directories(
         for disk in disks:
             disk.unlock()
         world.close()
+
+
+def _new_salt(entropy: Entropy) -> bytes:
+    return (entropy.uuid() + entropy.uuid())[:SALT_BYTES]
 
 
 def new_cluster_id() -> str:

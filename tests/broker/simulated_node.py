@@ -23,7 +23,7 @@ from penstock.wire.messages import (
     k18_api_versions,
     k19_create_topics,
 )
-from penstock.world import FileRange, Part
+from penstock.world import FileRange, Part, Receiver
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 2, 3, 18, 19
 VERSIONS = {
@@ -65,6 +65,9 @@ class FakePeer:
             self.sent += data
             if not self.reads:
                 self.unsent_bytes += len(data)
+
+    def hand_over(self, receiver: Receiver) -> None:
+        raise AssertionError(f"no login hands this peer to {receiver}")
 
     def pause(self) -> None:
         self.paused = True
@@ -129,7 +132,9 @@ class Bench:
         self, peer: FakePeer | None = None, listener: BrokerListener | None = None
     ) -> tuple[BrokerConnection, FakePeer]:
         peer = peer or FakePeer()
-        return (listener or self.listener).accept(peer), peer
+        connection = (listener or self.listener).accept(peer)
+        assert isinstance(connection, BrokerConnection), "the listener asks for no login"
+        return connection, peer
 
     def turn(self, *calls: Callable[[], Any]) -> None:
         for call in calls:

@@ -23,7 +23,10 @@ from delivery_cases import DELIVERY_CASES
 from penstock.broker.handlers import HANDLERS
 from penstock.errors import (
     BrokerIdNotRegistered,
+    DuplicateResource,
     ElectionNotNeeded,
+    IllegalSaslState,
+    ResourceNotFound,
     SecurityDisabled,
     UnknownTopicOrPartition,
     UnsupportedVersion,
@@ -33,6 +36,7 @@ from penstock.testing.cluster import Cluster
 from penstock.wire.apis import APIS, OWN_FROM
 from penstock.wire.codec import read_from
 from penstock.wire.messages import k03_metadata as k03
+from penstock.wire.messages import k17_sasl_handshake as k17
 from penstock.wire.messages import k18_api_versions as k18
 from penstock.wire.messages import k19_create_topics as k19
 from penstock.wire.messages import k20_delete_topics as k20
@@ -46,11 +50,14 @@ from penstock.wire.messages import k32_describe_configs as k32
 from penstock.wire.messages import k33_alter_configs as k33
 from penstock.wire.messages import k34_alter_replica_log_dirs as k34
 from penstock.wire.messages import k35_describe_log_dirs as k35
+from penstock.wire.messages import k36_sasl_authenticate as k36
 from penstock.wire.messages import k37_create_partitions as k37
 from penstock.wire.messages import k43_elect_leaders as k43
 from penstock.wire.messages import k44_incremental_alter_configs as k44
 from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.messages import k46_list_partition_reassignments as k46
+from penstock.wire.messages import k50_describe_user_scram_credentials as k50
+from penstock.wire.messages import k51_alter_user_scram_credentials as k51
 from penstock.wire.messages import k55_describe_quorum as k55
 from penstock.wire.messages import k57_update_features as k57
 from penstock.wire.messages import k60_describe_cluster as k60
@@ -268,11 +275,49 @@ def _revoke_producer(asker: Asker, topic: str, version: int) -> object:
     return [each.error_code for each in answer.partitions] == [0, UnknownTopicOrPartition.code]
 
 
+def _sasl_handshake(asker: Asker, _topic: str, version: int) -> object:
+    answer = asker.ask(k17.SaslHandshakeRequest(mechanism="PLAIN"), version)
+    return answer.error_code == IllegalSaslState.code
+
+
+def _sasl_authenticate(asker: Asker, _topic: str, version: int) -> object:
+    answer = asker.ask(k36.SaslAuthenticateRequest(auth_bytes=b"x"), version)
+    return answer.error_code == IllegalSaslState.code
+
+
+def _alter_users(asker: Asker, topic: str, version: int) -> object:
+    change = k51.ScramCredentialUpsertion(
+        name=topic, mechanism=1, iterations=5_000, salt=b"salt", salted_password=bytes(32)
+    )
+    missing = k51.ScramCredentialDeletion(name="missing", mechanism=1)
+    request = k51.AlterUserScramCredentialsRequest(deletions=[missing], upsertions=[change])
+    results = asker.ask(request, version).results
+    return [each.error_code for each in results] == [ResourceNotFound.code, 0]
+
+
+def _describe_users(asker: Asker, topic: str, version: int) -> object:
+    change = k51.ScramCredentialUpsertion(
+        name=topic, mechanism=2, iterations=5_000, salt=b"salt", salted_password=bytes(32)
+    )
+    asker.ask(k51.AlterUserScramCredentialsRequest(upsertions=[change]), 0)
+    wanted = [k50.UserName(name=each) for each in (topic, "twice", "missing", "twice")]
+    answer = asker.ask(k50.DescribeUserScramCredentialsRequest(users=wanted), version)
+    known = [(each.mechanism, each.iterations) for each in answer.results[0].credential_infos]
+    everyone = asker.ask(k50.DescribeUserScramCredentialsRequest(users=None), version)
+    return (
+        known == [(2, 5_000)]
+        and {each.user: each.error_code for each in answer.results}
+        == {topic: 0, "twice": DuplicateResource.code, "missing": ResourceNotFound.code}
+        and topic in [each.user for each in everyone.results]
+    )
+
+
 CASES: dict[int, Case] = {
     0: _produce,
     1: _fetch,
     2: _list_offsets,
     3: _metadata,
+    17: _sasl_handshake,
     18: _api_versions,
     19: _create_topics,
     20: _delete_topics,
@@ -286,11 +331,14 @@ CASES: dict[int, Case] = {
     33: _alter_configs,
     34: _alter_replica_log_dirs,
     35: _describe_log_dirs,
+    36: _sasl_authenticate,
     37: _create_partitions,
     43: _elect_leaders,
     44: _incremental_alter_configs,
     45: _alter_partition_reassignments,
     46: _list_partition_reassignments,
+    50: _describe_users,
+    51: _alter_users,
     55: _describe_quorum,
     57: _update_features,
     60: _describe_cluster,

@@ -22,8 +22,10 @@ from penstock.client.settings import (
     consumer_settings,
     producer_settings,
 )
-from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
+from penstock.client.transport.sasl import OAuthBearer
 from penstock.client.transport.security import Protocol
+from penstock.credentials.plain import SaslPlain
+from penstock.credentials.scram import Scram
 from penstock.testing import Cluster
 from penstock.testing.node_settings import HeldPort
 

@@ -16,10 +16,12 @@ from scripted_cluster import ScriptedCluster
 
 from penstock.client.cluster.nodes import Nodes
 from penstock.client.transport.connection import Connection, NotAuthenticated
-from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
-from penstock.client.transport.scram import AuthenticationFailed, ScramExchange
+from penstock.client.transport.sasl import OAuthBearer, new_nonce
 from penstock.client.transport.security import Security
 from penstock.client.transport.tokens import EndpointTokens, FileTokens, UnsecuredTokens
+from penstock.credentials.mechanism import AuthenticationFailed
+from penstock.credentials.plain import SaslPlain
+from penstock.credentials.scram import Scram, ScramExchange
 from penstock.wire.messages import k17_sasl_handshake as k17
 from penstock.wire.messages import k36_sasl_authenticate as k36
 
@@ -70,6 +72,9 @@ def test_a_server_that_does_not_know_the_password_is_found_out() -> None:
         (f"r={NONCE}x,i=4096".encode(), "not complete"),
         (f"r={NONCE}x,s=!,i=4096".encode(), "base64"),
         (b"\xff\xfe", "not text"),
+        (f"r={NONCE}x,s=W22Z,i={'9' * 5000}".encode(), "more than 1000000 iterations"),
+        (f"r={NONCE}x,s=W22Z,i=\u0664\u0660\u0669\u0666".encode(), "not complete"),
+        (b"r=" + b"x" * 20_000, "20002 bytes"),
     ],
 )
 def test_a_server_that_breaks_the_rules_of_scram_is_refused(said: bytes, problem: str) -> None:
@@ -84,14 +89,14 @@ def test_a_name_with_signs_of_scram_is_escaped() -> None:
 
 def test_every_exchange_has_a_nonce_of_its_own() -> None:
     mechanism = Scram("SCRAM-SHA-256", "user", "pencil")
-    assert mechanism.begin().first() != mechanism.begin().first()
+    assert mechanism.begin(new_nonce()).first() != mechanism.begin(new_nonce()).first()
 
 
 # -- the others
 
 
 def test_plain_says_name_and_password() -> None:
-    begun = SaslPlain("alice", "secret").begin()
+    begun = SaslPlain("alice", "secret").begin("")
     assert begun.first() == b"\0alice\0secret"
     assert begun.answer(b"") is None
 
@@ -139,13 +144,13 @@ class Fixed:
 
 
 def test_a_bearer_token_travels_with_its_extensions() -> None:
-    begun = OAuthBearer(Fixed(), {"traceId": "1 2"}).begin()
+    begun = OAuthBearer(Fixed(), {"traceId": "1 2"}).begin("")
     assert begun.first() == b"n,,\x01auth=Bearer abc.def.\x01traceId=1 2\x01\x01"
     assert begun.answer(b"") is None
 
 
 def test_a_refused_token_is_acknowledged_and_then_told() -> None:
-    begun = OAuthBearer(Fixed()).begin()
+    begun = OAuthBearer(Fixed()).begin("")
     begun.first()
     assert begun.answer(b'{"status":"invalid_token"}') == b"\x01"
     with pytest.raises(AuthenticationFailed, match="invalid_token"):

@@ -17,10 +17,12 @@ from penstock.client.cluster.nodes import Nodes
 from penstock.client.raw.batch_writer import BatchWriter
 from penstock.client.raw.range_reader import OffsetRange, RangeReader
 from penstock.client.transport.connection import CannotReach, Connection, NotAuthenticated
-from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
+from penstock.client.transport.sasl import OAuthBearer
 from penstock.client.transport.security import Protocol, Security
 from penstock.client.transport.tls_files import tls_context
 from penstock.client.transport.tokens import EndpointTokens, FileTokens, UnsecuredTokens
+from penstock.credentials.plain import SaslPlain
+from penstock.credentials.scram import Scram
 from penstock.credentials.stores import BadStore
 from penstock.credentials.tls import Tls, openssl_name
 from penstock.model import TopicPartition

@@ -157,11 +157,6 @@ def test_a_broker_needs_a_listener_for_clients() -> None:
     )
 
 
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
-def test_protocols_that_are_not_served_are_refused(protocol: str) -> None:
-    assert "not served yet" in refusal(listeners=f"{protocol}://:9092")
-
-
 def test_a_listener_name_needs_a_protocol() -> None:
     assert "listener.security.protocol.map=INSIDE:PLAINTEXT" in refusal(listeners="INSIDE://:9092")
     config = BrokerConfig.of(

@@ -7,8 +7,10 @@ import pytest
 from kafka_running import Node, Ran, ran
 
 from penstock.broker.metadata.bootstrap_files import read_bootstrap
+from penstock.credentials.scram import encode_base64, salted_password, scram_keys
 from penstock.real.world import RealWorld
 from penstock.testing import Cluster
+from penstock.wire.records.metadata import UserScramCredentialRecord
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 SETTINGS = """\
@@ -92,7 +94,11 @@ def test_info_tells_of_directories(config: str, tmp_path: Path) -> None:
             ("-t", CLUSTER, "-s", "-f", "group.version=2"),
             "Unsupported level 2 of feature group.version.",
         ),
-        (("-t", CLUSTER, "-s", "-S", "x"), "--add-scram: credentials are not stored here"),
+        (("-t", CLUSTER, "-s", "-S", "x"), "Failed to find equals sign in SCRAM argument."),
+        (
+            ("-t", CLUSTER, "-s", "-S", "SCRAM-SHA-256=[name=alice]"),
+            "You must supply one of 'password' or 'saltedpassword' to add-scram",
+        ),
     ],
 )
 def test_a_format_that_cannot_be_is_refused(
@@ -114,6 +120,28 @@ def test_a_feature_of_a_new_cluster_can_be_chosen(config: str, tmp_path: Path, c
     world.close()
     assert found.get(name, 0) == int(level)
     assert found["metadata.version"] == 30
+
+
+def test_a_cluster_may_begin_with_users(config: str, tmp_path: Path) -> None:
+    password = "SCRAM-SHA-256=[name=alice,iterations=5000,salt=c2FsdA==,password=secret]"
+    salted = salted_password("SCRAM-SHA-512", "secret", b"pepper", 4096)
+    ready = f'SCRAM-SHA-512=[name="bob",salt=cGVwcGVy,saltedpassword={encode_base64(salted)}]'
+    found = formatted(config, "-S", password, "--add-scram", ready)
+    assert found.code == 0 and "secret" not in found.out
+    world = RealWorld()
+    records = read_bootstrap(world.disk(str(tmp_path / "one")))
+    world.close()
+    alice, bob = (each for each in records if isinstance(each, UserScramCredentialRecord))
+    assert (alice.name, alice.mechanism, alice.salt, alice.iterations) == (
+        "alice",
+        1,
+        b"salt",
+        5_000,
+    )
+    keys = scram_keys("SCRAM-SHA-256", salted_password("SCRAM-SHA-256", "secret", b"salt", 5_000))
+    assert (alice.stored_key, alice.server_key) == keys
+    assert (bob.name, bob.mechanism, bob.iterations) == ("bob", 2, 4096)
+    assert (bob.stored_key, bob.server_key) == scram_keys("SCRAM-SHA-512", salted)
 
 
 def test_features_are_told() -> None:

@@ -303,6 +303,9 @@ class Broker:
         own = ConfigResourceId(BROKER, str(self.node_id))
         if any(resource in (own, EVERY_BROKER) for resource in delta.configs):
             self.reconfigure()
+        if delta.scram:
+            for listener in self.listeners:
+                listener.close_removed_users()
         self.replicas.follow(image, delta)
         if self._coordinators is not None:
             self._coordinators.follow(delta)
@@ -323,7 +326,7 @@ class Broker:
         for reason in self.config.ignored:
             log.warning("a dynamic setting is ignored: %s", reason)
         for listener in self.listeners:
-            listener.frame_bytes_max = self.settings.socket_request_bytes_max
+            listener.reconfigured()
         self.connection_limits.reconfigured()
         self.tls.follow(self.config)
         self.world.workers.use(self.settings.background_threads)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+from penstock.broker.logins.listener_logins import ListenerLogins
+from penstock.broker.logins.session import SaslSession
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.request_metrics import RequestMetrics, errors_in
 from penstock.broker.sliced_work import SlicedWork, Work
@@ -16,7 +18,7 @@ from penstock.wire.apis import APIS
 from penstock.wire.codec import Slices
 from penstock.wire.frame import response_frame_in_slices
 from penstock.wire.primitives import Malformed, UnencodableValue
-from penstock.world import Part, Peer
+from penstock.world import Part, Peer, World
 
 log = logging.getLogger("penstock.dispatch")
 
@@ -41,6 +43,7 @@ class ClientListener(Protocol):
     name: str
     kind: str
     now_ms: Callable[[], float]
+    logins: ListenerLogins | None
 
     @property
     def broker(self) -> RequestHost: ...
@@ -57,6 +60,7 @@ class ClientConnection(Protocol):
     produce_prefix: int
     replies: deque[Slot]
     peer: Peer
+    session: SaslSession | None
     closing: bool
     long_frame_bytes: int
     touched: bool
@@ -79,6 +83,8 @@ class ClientConnection(Protocol):
     def reject(self, reason: str) -> None: ...
 
     def close(self) -> None: ...
+
+    def close_answered(self) -> None: ...
 
 
 def failed(connection: ClientConnection, key: int, version: int, error: Exception) -> None:
@@ -170,6 +176,23 @@ class ClientRequest:
     def _unwritable(self, problem: UnencodableValue) -> None:
         log.error("an answer cannot be written (%s): closing its connection", problem)
         self.connection.close()
+
+    def end_turn(self, world: World) -> None:
+        """Handle the next requests in a later turn, under the session as it is then."""
+        self.connection.hold()
+        world.timers.soon(self.connection.release)
+
+    def reply_late_and_close(self, response: Any, world: World, delay_ms: float) -> None:
+        """Answer after a delay and close the connection, which handles nothing meanwhile."""
+        connection = self.connection
+        connection.hold()
+
+        def end() -> None:
+            if not connection.closing:
+                self.reply(response)
+                connection.close_answered()
+
+        world.timers.at(world.clock.mono_ms() + delay_ms, lambda: self.run(end))
 
     def reply_frame(self, answer: Answer) -> None:
         """Answer with a whole frame, or with parts that make one."""

@@ -157,6 +157,7 @@ CUTS: dict[int, tuple[PieceRule, ...]] = {
     45: (PieceRule(_topics(answered=("responses", "partitions")), equals=Equals.APART),),
     46: (PieceRule(_topics(partitions="partition_indexes", index="")),),
     47: (PieceRule(_topics(), equals=Equals.APART),),
+    50: (PieceRule((Level("users", "results", ("name",), ("user",)),), equals=Equals.TOGETHER),),
     55: (
         PieceRule(
             (

@@ -57,6 +57,13 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "group delete": ("penstock group delete billing --dry-run", "penstock group delete billing"),
     "group delete-offsets": ("penstock group delete-offsets billing --topic orders",),
+    "user add": (
+        "penstock user add billing --generate --files ./clients",
+        "head -1 password.txt | penstock user add billing",
+    ),
+    "user list": ("penstock user list",),
+    "user password": ("penstock user password billing",),
+    "user remove": ("penstock user remove billing",),
     "config describe": (
         "penstock config describe --topic orders",
         "penstock config describe log.retention.ms --broker 1",
@@ -146,6 +153,7 @@ NOUN_EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "cluster": ("penstock cluster describe", "penstock cluster health"),
     "broker": ("penstock broker list",),
     "quorum": ("penstock quorum describe",),
+    "user": ("penstock user add billing --generate", "penstock user remove billing"),
     "txn": ("penstock txn list --state Ongoing --longer-than 10m",),
     "log": ("penstock log dirs --topic orders", "penstock log dump data/orders-0 --records"),
     "dlq": (

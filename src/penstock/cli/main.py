@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import broker, cluster, dlq, quorum, spark, start, streams, version, worker
+from penstock.cli import broker, cluster, dlq, quorum, spark, start, streams, user, version, worker
 from penstock.cli.arguments.completion import complete_profile
 from penstock.cli.arguments.shared_options import SettingsOption
 from penstock.cli.config import command as config_command
@@ -55,6 +55,7 @@ app.add_typer(config_command.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(broker.app, name="broker")
 app.add_typer(quorum.app, name="quorum")
+app.add_typer(user.app, name="user")
 app.add_typer(txn_command.app, name="txn")
 app.add_typer(log_command.app, name="log")
 app.add_typer(dlq.app, name="dlq")

@@ -204,6 +204,10 @@ class BrokerConfig(ConfigView):
             self._topic_defaults[name] = default_from_broker(name, self)
         return self._topic_defaults[name]
 
+    def own_value(self, name: str) -> Value:
+        """Return the value of exactly this key, also of one with a prefix; None if not set."""
+        return self._values.get(name)
+
     def of_listener(self, listener: str, name: str) -> int:
         """Return an integer for one listener: listener.name.<listener>.<name>, or name."""
         own = self._values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.check_listeners import LISTENER_CHECKS
 from penstock.config.check_quorum import NODE_CHECKS, QUORUM_CHECKS
+from penstock.config.check_sasl import SASL_CHECKS
 from penstock.config.group import GroupConfig
 from penstock.config.java_patterns import is_pattern
 from penstock.config.key import Key, Mode, Value
@@ -23,6 +24,7 @@ from penstock.config.keys_client_metrics import (
 )
 from penstock.config.keys_group import LIMITS, SESSIONS, GroupKeyLimits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
+from penstock.config.sasl import JAAS, check_login_module
 from penstock.config.table import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
@@ -33,6 +35,7 @@ from penstock.config.table import (
 )
 from penstock.config.topic import TopicConfig
 from penstock.config.values import WrongSetting, parse, rejected
+from penstock.credentials.jaas import BadJaasConfig
 from penstock.errors import InvalidConfig, InvalidRequest
 
 # The topic keys that are checked beside each other, or beside the broker's.
@@ -93,7 +96,8 @@ class PartialConfig(BrokerConfig):
 
 def _location(config: BrokerConfig, problem: WrongSetting) -> str:
     for key in problem.keys:
-        for name in (key, *(weaker for weaker, _ in BROKER_KEYS[key].synonyms)):
+        weaker_keys = BROKER_KEYS[key].synonyms if key in BROKER_KEYS else ()
+        for name in (key, *(weaker for weaker, _ in weaker_keys)):
             if name in config.static:
                 return f"{config.static[name].where}: "
     return ""
@@ -171,6 +175,7 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     *NODE_CHECKS,
     *LISTENER_CHECKS,
     *QUORUM_CHECKS,
+    *SASL_CHECKS,
     _check_directories,
     _check_retention,
     _check_cleaner,
@@ -191,9 +196,20 @@ def validate_broker_config(name: str, value: str) -> None:
     parsed = parse(key, value)
     if name == "log.retention.ms" and parsed == 0:
         raise rejected(key, value, "Value must be at least 1, or -1 (for ever)")
+    if key.name == JAAS:
+        _check_jaas(name, value)
     if key.name in _LIMITS_OF_CONNECTIONS and parsed == 0:
         # A file may contain 0, as in Kafka. On a running node 0 would prevent the correction.
         raise InvalidConfig(f"Invalid {key.name} {value}; the value must be at least 1")
+
+
+def _check_jaas(name: str, value: str) -> None:
+    """Raise InvalidConfig for the login module of a mechanism if it cannot be read."""
+    mechanism = name.removesuffix(f".{JAAS}").rpartition(".")[2].upper()
+    try:
+        check_login_module(mechanism, value)
+    except BadJaasConfig as problem:
+        raise InvalidConfig(f"Invalid value (hidden) for configuration {name}: {problem}") from None
 
 
 def validate_broker_changes(changed: Collection[str], after: BrokerConfig) -> None:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from penstock.config.broker import BrokerConfig
 from penstock.config.listeners import (
     EVERY_INTERFACE,
-    LINK_PROTOCOLS,
     PROTOCOL_MAP,
+    PROTOCOLS,
     check_ports,
-    check_served,
     parse_listeners,
 )
 from penstock.config.values import WrongSetting
@@ -23,7 +22,6 @@ INTER_BROKER, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.in
 def _check_listeners(config: BrokerConfig) -> None:
     if not config.listeners:
         raise WrongSetting("listeners is empty; e.g. listeners=PLAINTEXT://:9092", "listeners")
-    check_served(config.listeners)
 
 
 def _check_advertised_texts(config: BrokerConfig) -> None:
@@ -95,8 +93,7 @@ def _check_own_controller_listeners(config: BrokerConfig) -> None:
 
 
 def _check_controller_protocols(config: BrokerConfig) -> None:
-    """Reject protocols of controllers elsewhere; those of own listeners have a check already."""
-    own = {each.name for each in config.listeners}
+    """Reject controllers elsewhere without a protocol; own listeners have a check already."""
     for name in config.controller_listener_names:
         protocol = config.security_protocols.get(name)
         if protocol is None and not config.is_controller:
@@ -104,12 +101,6 @@ def _check_controller_protocols(config: BrokerConfig) -> None:
                 f"controller.listener.names has {name}, and nothing says which protocol it speaks;"
                 f" add {name}:PLAINTEXT to {PROTOCOL_MAP}",
                 PROTOCOL_MAP,
-                NAMES,
-            )
-        if protocol is not None and protocol not in LINK_PROTOCOLS and name not in own:
-            raise WrongSetting(
-                f"controller.listener.names has {name}, which speaks {protocol}; connections "
-                f"between nodes speak only {', '.join(LINK_PROTOCOLS)} so far",
                 NAMES,
             )
 
@@ -151,10 +142,9 @@ def _check_inter_broker_listener(config: BrokerConfig) -> None:
             INTER_BROKER,
         )
     protocol = config.text(INTER_BROKER_PROTOCOL)
-    if not chosen and protocol not in LINK_PROTOCOLS:
+    if not chosen and protocol not in PROTOCOLS:
         raise WrongSetting(
-            f"{INTER_BROKER_PROTOCOL} is {protocol}; connections between nodes speak only "
-            f"{', '.join(LINK_PROTOCOLS)} so far",
+            f"{INTER_BROKER_PROTOCOL} is {protocol}; there are {', '.join(PROTOCOLS)}",
             INTER_BROKER_PROTOCOL,
         )
     names = [each.name for each in config.broker_listeners]

@@ -26,8 +26,10 @@ KEYS: tuple[Key, ...] = (
     read_only("connections.max.idle.ms", LONG, 600_000).now(
         "A connection that has been silent for this long is closed; below 0, never."
     ),
-    read_only("connections.max.reauth.ms", LONG, 0).later(
-        "How long a login lasts before the client has to repeat it; 0 is for ever."
+    read_only("connections.max.reauth.ms", LONG, 0).now(
+        "How long a login by SASL lasts before the client has to repeat it; 0 is for ever. With a "
+        "prefix for one listener, `listener.name.L.`, or for one of its mechanisms, "
+        "`listener.name.L.MECHANISM.`."
     ),
     read_only("delete.records.purgatory.purge.interval.requests", INT, 1).never(
         "How often Kafka sweeps its waiting deletions; here nothing is left to sweep."

@@ -21,7 +21,7 @@ KEYS: tuple[Key, ...] = (
         "Turns on access control lists, which are not served yet: a value stops the start. Empty "
         "allows everything."
     ),
-    read_only("connection.failed.authentication.delay.ms", INT, 100, at_least(0)).later(
+    read_only("connection.failed.authentication.delay.ms", INT, 100, at_least(0)).now(
         "How long a failed login waits for its answer."
     ),
     read_only("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, at_least(1)),
@@ -34,10 +34,15 @@ KEYS: tuple[Key, ...] = (
         "How a name is made of a login; one way is built in."
     ),
     read_only("sasl.client.callback.handler.class", CLASS, None),
-    per_broker("sasl.enabled.mechanisms", LIST, ("GSSAPI",)).later(
-        "The ways to log in that SASL listeners offer."
+    per_broker("sasl.enabled.mechanisms", LIST, ("GSSAPI",)).now(
+        "The mechanisms that SASL listeners offer, or one of them: `listener.name.L.` in front. "
+        "Served are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Kafka's default, GSSAPI, is not."
     ),
-    per_broker("sasl.jaas.config", PASSWORD, None).later("Users and passwords for SASL listeners."),
+    per_broker("sasl.jaas.config", PASSWORD, None).now(
+        "Users and passwords of a SASL listener, with `listener.name.L.MECHANISM.` in front. "
+        'For PLAIN a user is an option, user_alice="secret"; those of SCRAM are in the metadata. '
+        "The options username and password are the node's own, for other nodes."
+    ),
     per_broker("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit"),
     per_broker("sasl.kerberos.min.time.before.relogin", LONG, 60000),
     per_broker("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",)),
@@ -54,9 +59,12 @@ KEYS: tuple[Key, ...] = (
     per_broker("sasl.login.refresh.window.jitter", DOUBLE, 0.05),
     read_only("sasl.login.retry.backoff.max.ms", LONG, 10000),
     read_only("sasl.login.retry.backoff.ms", LONG, 100),
-    read_only("sasl.mechanism.controller.protocol", STRING, "GSSAPI"),
-    per_broker("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI").later(
-        "How brokers log in to each other."
+    read_only("sasl.mechanism.controller.protocol", STRING, "GSSAPI").now(
+        "The mechanism by which nodes log in to controllers; PLAIN is served."
+    ),
+    per_broker("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI").now(
+        "The mechanism by which brokers log in to each other; it counts from the start of a node. "
+        "For SCRAM the node's own user must be there before: `kafka-storage format --add-scram`."
     ),
     read_only(
         "sasl.oauthbearer.assertion.algorithm",
@@ -90,7 +98,9 @@ KEYS: tuple[Key, ...] = (
     read_only("sasl.oauthbearer.sub.claim.name", STRING, "sub"),
     read_only("sasl.oauthbearer.token.endpoint.url", STRING, None),
     read_only("sasl.server.callback.handler.class", CLASS, None),
-    read_only("sasl.server.max.receive.size", INT, 524_288),
+    read_only("sasl.server.max.receive.size", INT, 524_288).now(
+        "The largest request before a login; a larger one ends the connection."
+    ),
     read_only("security.providers", STRING, None),
     read_only("ssl.allow.dn.changes", BOOLEAN, False).now(
         "Whether a new key store may have a certificate of another subject."

@@ -13,8 +13,6 @@ PORT_MAX = 65535
 PROTOCOL_MAP = "listener.security.protocol.map"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
-LINK_PROTOCOLS = ("PLAINTEXT", "SSL")  # those of connections to other nodes
 EVERY_INTERFACE = ("0.0.0.0", "::")
 OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
 
@@ -110,17 +108,6 @@ def _listener(key: str, text: str, protocols: Mapping[str, str]) -> ListenerAddr
             key,
         )
     return ListenerAddress(name, match[2] or match[3] or "", port, protocols[name])
-
-
-def check_served(listeners: Sequence[ListenerAddress]) -> None:
-    """Reject protocols that no listener serves yet."""
-    others = [each for each in listeners if each.protocol not in SERVED_PROTOCOLS]
-    if others:
-        texts = " and ".join(f"{each} speaks {each.protocol}" for each in others)
-        raise WrongSetting(
-            f"listeners: {texts}, which is not served yet; only {', '.join(SERVED_PROTOCOLS)} is",
-            "listeners",
-        )
 
 
 def check_ports(listeners: Sequence[ListenerAddress]) -> None:

@@ -32,6 +32,7 @@ from penstock.controller.records import (
     METADATA_VERSION_MIN,
 )
 from penstock.controller.replica_directories import ReplicaDirectoryRequests
+from penstock.controller.scram import ScramRequests
 from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.controller.topics import TopicRequests
@@ -48,6 +49,9 @@ from penstock.wire.messages.k45_alter_partition_reassignments import (
 )
 from penstock.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
+)
+from penstock.wire.messages.k51_alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
 )
 from penstock.wire.messages.k56_alter_partition import (
     AlterPartitionRequest,
@@ -269,6 +273,8 @@ class Controller:
                 return ConfigRequests(self.image, self._rules).incremental(message)
             case AlterConfigsRequest():
                 return ConfigRequests(self.image, self._rules).replace_all(message)
+            case AlterUserScramCredentialsRequest():
+                return ScramRequests(self.image).alter(message)
             case AlterPartitionRequest():
                 in_sync_sets = AlterPartitionRequests(self.image, self._settings)
                 return _or_code(AlterPartitionResponse, in_sync_sets.alter, message, version)

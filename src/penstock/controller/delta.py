@@ -40,6 +40,7 @@ class Delta:
     changed_partitions: tuple[tuple[str, tuple[int, ...]], ...] = ()  # of created topics too
     configs: tuple[ConfigResourceId, ...] = ()
     brokers: tuple[int, ...] = ()
+    scram: tuple[tuple[str, int], ...] = ()  # credentials: name and mechanism
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -64,6 +65,7 @@ class ImageBuilder:
         self._changed: dict[str, dict[int, None]] = {}
         self._configs: dict[ConfigResourceId, None] = {}
         self._brokers: dict[int, None] = {}
+        self._scram: dict[tuple[str, int], None] = {}
 
     # Tables are copied when they are first written to
 
@@ -104,6 +106,7 @@ class ImageBuilder:
             changed_partitions=tuple((name, tuple(ids)) for name, ids in self._changed.items()),
             configs=tuple(self._configs),
             brokers=tuple(self._brokers),
+            scram=tuple(self._scram),
         )
         return image, delta
 
@@ -263,6 +266,10 @@ class ImageBuilder:
         key = (entity, default, record.key)
         self.keep("client_quotas", key, None if record.remove else record)
 
+    def scram(self, name: str, mechanism: int, record: m.UserScramCredentialRecord | None) -> None:
+        self.keep("scram", (name, mechanism), record)
+        self._scram[name, mechanism] = None
+
     def keep(self, table: str, key: Any, value: Any) -> None:
         """Set an entry of a table; None removes it."""
         if value is None:
@@ -321,10 +328,8 @@ _APPLY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     m.BrokerRegistrationChangeRecord: ImageBuilder.broker_change,
     m.RegisterControllerRecord: ImageBuilder.register_controller,
     m.ClientQuotaRecord: ImageBuilder.client_quota,
-    m.UserScramCredentialRecord: lambda self, r: self.keep("scram", (r.name, r.mechanism), r),
-    m.RemoveUserScramCredentialRecord: (
-        lambda self, r: self.keep("scram", (r.name, r.mechanism), None)
-    ),
+    m.UserScramCredentialRecord: lambda self, r: self.scram(r.name, r.mechanism, r),
+    m.RemoveUserScramCredentialRecord: lambda self, r: self.scram(r.name, r.mechanism, None),
     m.AccessControlEntryRecord: lambda self, r: self.keep("acls", r.id, r),
     m.RemoveAccessControlEntryRecord: lambda self, r: self.keep("acls", r.id, None),
     m.DelegationTokenRecord: lambda self, r: self.keep("delegation_tokens", r.token_id, r),

@@ -26,6 +26,7 @@ def difference_of(before: Image, after: Image) -> Delta:
             changed.append((name, partitions))
     configs = dict.fromkeys([*before.configs, *after.configs])
     brokers = dict.fromkeys([*before.brokers, *after.brokers])
+    scram = dict.fromkeys([*before.scram, *after.scram])
     return Delta(
         created_topics=tuple(created),
         deleted_topics=tuple(deleted),
@@ -36,6 +37,7 @@ def difference_of(before: Image, after: Image) -> Delta:
         brokers=tuple(
             each for each in brokers if before.brokers.get(each) != after.brokers.get(each)
         ),
+        scram=tuple(each for each in scram if before.scram.get(each) != after.scram.get(each)),
     )
 
 

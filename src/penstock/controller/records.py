@@ -21,6 +21,7 @@ METADATA_VERSION = "metadata.version"
 METADATA_VERSION_MIN = 7  # 3.3-IV3
 METADATA_VERSION_LATEST = 30  # 4.3-IV0
 ISR_SHRINK_KEEPS_EPOCH_SINCE = 12  # 3.6-IV0: an older broker needs a new epoch (KAFKA-15021)
+SCRAM_SINCE = 11  # 3.5-IV2: SCRAM credentials
 CONTROLLER_REGISTRATION_SINCE = 15  # 3.7-IV0
 DIRECTORIES_SINCE = 17  # 3.7-IV2: log directories in registrations and partitions
 ELIGIBLE_LEADERS_SINCE = 23  # 4.0-IV1: eligible leader replicas

@@ -28,6 +28,7 @@ from penstock.broker.startup.startup import load_partitions
 from penstock.broker.storage.log_dir import LogDirectory
 from penstock.config.broker import BrokerConfig
 from penstock.config.listeners import Address
+from penstock.config.sasl import controller_mechanism, inter_broker_mechanism
 from penstock.controller.controller import NewerMetadata
 from penstock.controller.delta import MetadataCorrupt
 from penstock.log.missing_segments import LogCorrupted
@@ -80,9 +81,7 @@ class PenstockNode:
         self._stopping = False
         self._ended = False
         self._broker_epoch = -1
-        self._links = Links(
-            world, LinkSettings(client_id=f"node-{config.node_id}"), self._find_link_tls
-        )
+        self._links = _make_links(world, config, self._find_link_tls)
         self._cluster: ClusterMetadata | None = None
         self._contact: ControllerContact | None = None
         self._requests: NodeRegistration | None = None
@@ -443,6 +442,18 @@ class PenstockNode:
                 listener.close_all()
         self.resources.release()
         self._on_stopped()
+
+
+def _make_links(
+    world: World, config: BrokerConfig, find_tls: Callable[[LinkPurpose], TlsSettings | None]
+) -> Links:
+    client_id = f"node-{config.node_id}"
+    return Links(
+        world,
+        LinkSettings(client_id, mechanism=controller_mechanism(config)),
+        LinkSettings(client_id, mechanism=inter_broker_mechanism(config)),
+        find_tls,
+    )
 
 
 def _address_of(

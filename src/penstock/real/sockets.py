@@ -95,8 +95,7 @@ class SocketPeer:
     def is_closed(self) -> bool:
         return self._receiver is None
 
-    def replace_receiver(self, receiver: Receiver) -> None:
-        """Give later calls to another receiver, unless the connection is gone."""
+    def hand_over(self, receiver: Receiver) -> None:
         if self._receiver is not None:
             self._receiver = receiver
 

@@ -115,6 +115,10 @@ class TlsPeer:
         if self._lost and not self._over:
             self._go_on_soon()
 
+    def hand_over(self, receiver: Receiver) -> None:
+        if self._receiver is not None:
+            self._receiver = receiver
+
     def describe(self) -> str:
         """Return what the receiver handles now (real/slow_calls.py)."""
         if isinstance(self._receiver, NamedCaller):

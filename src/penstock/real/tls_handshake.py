@@ -118,7 +118,7 @@ class TlsHandshake:
         peer = TlsPeer(
             handshakes.loop, self._socket, self._channel, handshakes.buffer, handshakes.workers
         )
-        self._socket.replace_receiver(peer)
+        self._socket.hand_over(peer)
         for data in self._received:
             self._channel.feed(data)
         peer.attach(self._opened(peer))

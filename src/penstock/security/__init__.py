@@ -1,1 +1,1 @@
-"""The names of callers and their rights: pure decisions, for nodes."""
+"""Logins of peers and the rights of principals, as pure decisions: no I/O, no clock."""

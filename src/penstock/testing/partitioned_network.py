@@ -44,6 +44,9 @@ class PartitionedPeer:
         else:
             self._peer.send(parts)
 
+    def hand_over(self, receiver: Receiver) -> None:
+        self._peer.hand_over(receiver)
+
     def pause(self) -> None:
         self._is_paused = True
         self._peer.pause()

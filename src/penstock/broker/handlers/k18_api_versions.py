@@ -32,23 +32,31 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle(
     broker: "Broker", request: ClientRequest, message: ApiVersionsRequest | None
-) -> ApiVersionsResponse | None:
+) -> ApiVersionsResponse:
+    response, request.api_version = answer_versions(
+        broker, request.connection.listener.kind, request.api_version, message
+    )
+    return response
+
+
+def answer_versions(
+    broker: "Broker", listener_kind: str, version: int, message: ApiVersionsRequest | None
+) -> tuple[ApiVersionsResponse, int]:
+    """Return the answer and its version; `message` is None in a version from the future."""
     if message is None:
         low, high = APIS[API_VERSIONS].versions
         known = ApiVersion(api_key=API_VERSIONS, min_version=low, max_version=high)
         rejection = ApiVersionsResponse(error_code=UnsupportedVersion.code, api_keys=[known])
-        request.api_version = 0  # the one that every client can read
-        return rejection
-    version = request.api_version
+        return rejection, 0  # the version that every client can read
     if version >= 3:
         names = (message.client_software_name, message.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
-            return ApiVersionsResponse(error_code=InvalidRequest.code)
+            return ApiVersionsResponse(error_code=InvalidRequest.code), version
     of_node = version >= 3 and message.client_software_name == NODE_SOFTWARE_NAME
-    response = ApiVersionsResponse(api_keys=_served(request.connection.listener.kind, of_node))
+    response = ApiVersionsResponse(api_keys=_served(listener_kind, of_node))
     if version >= 3:
         _features(broker, response, version)
-    return response
+    return response, version
 
 
 def _served(listener_kind: str, of_node: bool) -> list[ApiVersion]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from penstock.broker.links.link_connection import LinkConnection, LinkFailed, LinkRequest
+from penstock.broker.links.link_login import LinkLogin
+from penstock.credentials.mechanism import Mechanism
 from penstock.errors import UnsupportedVersion
 from penstock.world import (
     Clock,
@@ -21,6 +23,7 @@ from penstock.world import (
     Timer,
     Timers,
     TlsSettings,
+    Workers,
 )
 
 R = TypeVar("R")
@@ -31,12 +34,13 @@ DOUBLINGS_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """`client_id` names this node to its peers."""
+    """`client_id` names this node to its peers; `mechanism` logs it in by SASL."""
 
     client_id: str
     connect_timeout_ms: int = 10_000
     backoff_ms: int = 50
     backoff_ms_max: int = 1_000
+    mechanism: Mechanism | None = None
 
 
 class LinkWorld(Protocol):
@@ -50,6 +54,8 @@ class LinkWorld(Protocol):
     def network(self) -> Network: ...
     @property
     def entropy(self) -> Entropy: ...
+    @property
+    def workers(self) -> Workers: ...
 
 
 class Link:
@@ -140,8 +146,12 @@ class Link:
 
     def _accept(self, peer: Peer) -> LinkConnection:
         self._connecting = None
-        made = LinkConnection(peer, str(self), self._settings.client_id, self._opened, self._lost)
-        limit_ms = self._settings.connect_timeout_ms
+        settings = self._settings
+        login = None
+        if settings.mechanism is not None:
+            login = LinkLogin(self._world, settings.mechanism, str(self))
+        made = LinkConnection(peer, str(self), settings.client_id, self._opened, self._lost, login)
+        limit_ms = settings.connect_timeout_ms
         text = f"{self} did not answer ApiVersions within {limit_ms} ms"
         self._connection, self._deadline = made, self._after(limit_ms, lambda: made.end(text))
         return made

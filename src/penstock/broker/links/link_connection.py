@@ -1,7 +1,8 @@
 """One open connection of a link: requests out, responses matched in their order.
 
 Responses come in order, so a late response delays all that follow. A request that misses its
-deadline therefore breaks the connection, and every request in flight fails.
+deadline therefore breaks the connection, and every request in flight fails. With a login, requests
+are sent after it, and wait while it is repeated.
 """
 
 import struct
@@ -9,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from penstock.broker.links.link_login import LinkLogin
 from penstock.broker.links.response_frames import ResponseFrames
 from penstock.errors import UnsupportedVersion
 from penstock.release import NODE_SOFTWARE_NAME, VERSION
@@ -93,14 +95,18 @@ class LinkConnection:
         client_id: str,
         opened: Callable[[], None],
         lost: Callable[[str], None],
+        login: LinkLogin | None = None,
     ) -> None:
-        """Begin. `opened` is called when the versions of the peer are known, `lost` at the end."""
+        """Begin. `opened` is called when requests can be sent, the versions of the peer are known
+        and the login is over; `lost` at the end."""
         self.versions: dict[int, tuple[int, int]] | None = None
         self._peer = peer
         self._name = name
         self._client_id = client_id
         self._opened = opened
         self._lost = lost
+        self._login = login
+        self._known_versions: dict[int, tuple[int, int]] = {}
         self._in_flight: deque[LinkRequest[object]] = deque()
         self._frames = ResponseFrames()
         self._correlation_id = 0
@@ -153,9 +159,27 @@ class LinkConnection:
         if answer.error_code:
             self.end(f"{self._name} answered ApiVersions with error {answer.error_code}")
             return
-        self.versions = {
+        self._known_versions = {
             each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
         }
+        if self._login is None:
+            self.logged_in()
+        else:
+            self._login.begin(self, self._known_versions)
+
+    # Login (link_login.LoginCarrier)
+
+    def ask(
+        self, message: object, expect: type[R], version: int, answered: Callable[..., None]
+    ) -> None:
+        self._write(LinkRequest(message, expect, answered), version)
+
+    def login_begins(self) -> None:
+        self.versions = None
+
+    def logged_in(self) -> None:
+        """Send the requests that wait."""
+        self.versions = self._known_versions
         self._opened()
 
     # Receiver
@@ -214,6 +238,8 @@ class LinkConnection:
             return
         self._over = True
         self.versions = None
+        if self._login is not None:
+            self._login.stop()
         self._peer.close()
         self._lost(reason)
         for request in self._in_flight:

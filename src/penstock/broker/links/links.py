@@ -13,12 +13,14 @@ class LinkPurpose(Enum):
     QUORUM = "quorum"  # fetches of metadata, which wait at the peer
     VOTE = "vote"  # elections, which must not wait
     HEARTBEAT = "heartbeat"
-    SHORT = "short"  # everything that is answered soon
+    SHORT = "short"  # everything else that a controller answers soon
     TRANSACTION = "transaction"  # markers and questions between coordinators and leaders
     FETCH = "fetch"  # replication, which waits at the peer
+    OFFSETS = "offsets"  # questions of followers about the ends of logs
 
 
-BETWEEN_BROKERS = (LinkPurpose.TRANSACTION, LinkPurpose.FETCH)
+# Sent to the listener of brokers; all others go to that of controllers.
+BETWEEN_BROKERS = (LinkPurpose.TRANSACTION, LinkPurpose.FETCH, LinkPurpose.OFFSETS)
 
 
 class Links:
@@ -28,11 +30,14 @@ class Links:
         self,
         world: LinkWorld,
         settings: LinkSettings,
+        to_brokers: LinkSettings | None = None,
         find_tls: Callable[[LinkPurpose], TlsSettings | None] = lambda _purpose: None,
     ) -> None:
-        """Make no link yet. `find_tls` returns the present settings of TLS for a purpose."""
+        """Make links with `settings`, or those between brokers with `to_brokers`. `find_tls`
+        returns the present settings of TLS for a purpose."""
         self._world = world
         self._settings = settings
+        self._to_brokers = to_brokers or settings
         self._find_tls = find_tls
         self._links: dict[tuple[int, LinkPurpose], Link] = {}
         self.is_closed = False
@@ -44,8 +49,9 @@ class Links:
             return link
         if link is not None:
             link.close()
+        settings = self._to_brokers if purpose in BETWEEN_BROKERS else self._settings
         link = self._links[node_id, purpose] = Link(
-            self._world, *address, self._settings, lambda: self._find_tls(purpose)
+            self._world, *address, settings, lambda: self._find_tls(purpose)
         )
         return link
 

@@ -3,7 +3,7 @@
 Both have the bytes that Apache Kafka 4.3.1's `kafka-storage format` writes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
@@ -17,7 +17,7 @@ from penstock.controller.records import (
 )
 from penstock.raft.snapshot import MetadataSnapshotId, snapshot_batches
 from penstock.raft.voters import KRAFT_VERSION_MAX, Voters
-from penstock.wire.records.metadata import FeatureLevelRecord
+from penstock.wire.records.metadata import FeatureLevelRecord, UserScramCredentialRecord
 from penstock.world import Disk
 
 BOOTSTRAP = "bootstrap.checkpoint"
@@ -47,10 +47,13 @@ def write_quorum_snapshot_now(disk: Disk, voters: Voters, now_ms: int) -> None:
 
 
 def write_bootstrap_now(
-    disk: Disk, now_ms: int, features: Mapping[str, int] = NEW_CLUSTER_FEATURES
+    disk: Disk,
+    now_ms: int,
+    features: Mapping[str, int] = NEW_CLUSTER_FEATURES,
+    users: Sequence[UserScramCredentialRecord] = (),
 ) -> None:
     """Write the records that a new cluster starts with. A feature at level 0 has none."""
-    records = _feature_records(features)
+    records = [*_feature_records(features), *users]
     batches = snapshot_batches(
         FIRST_SNAPSHOT,
         (encode_record(record, METADATA_VERSION_LATEST) for record in records),

@@ -20,6 +20,7 @@ from penstock.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_whol
 from penstock.log.directory import LOG, PartitionDirectory, partition_directories
 from penstock.model import CLUSTER_METADATA_TOPIC, id_from_text, id_to_text
 from penstock.raft.voters import QuorumVoter, VoterEndpoint, Voters
+from penstock.wire.records.metadata import UserScramCredentialRecord
 from penstock.world import Clock, Disk, Entropy, Network
 
 META_PROPERTIES = "meta.properties"
@@ -129,6 +130,7 @@ class FormatRequest:
     node_id: int
     voters: Voters = ()
     features: Mapping[str, int] = field(default_factory=lambda: NEW_CLUSTER_FEATURES)
+    users: tuple[UserScramCredentialRecord, ...] = ()
 
 
 def format_now(
@@ -151,7 +153,7 @@ def format_now(
             for voter in request.voters:
                 if voter.node_id == request.node_id:
                     directory_id = voter.directory_id
-        write_bootstrap_now(disk, clock.wall_ms(), request.features)
+        write_bootstrap_now(disk, clock.wall_ms(), request.features, request.users)
         properties = MetaProperties(request.cluster_id, request.node_id, directory_id)
         store_meta_properties_now(disk, properties)
         owners.append(properties)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from penstock.broker.logins.listener_logins import ListenerLogins
 from penstock.broker.metrics.row import Row, RowReader, labelled, row
 from penstock.broker.metrics.snapshot import MetricsSnapshot
 from penstock.broker.network.listener import BrokerListener
@@ -58,6 +59,20 @@ def _per_listener(value: Callable[[BrokerListener], Number]) -> RowReader:
     return lambda seen: [((each.name,), value(each)) for each in seen.broker.listeners]
 
 
+def _of_logins(value: Callable[[ListenerLogins], Number]) -> RowReader:
+    """Return a value of each listener with SASL."""
+    return lambda seen: [
+        ((each.name,), value(each.logins))
+        for each in seen.broker.listeners
+        if each.logins is not None
+    ]
+
+
+def _logins(name: str, about: str, value: Callable[[ListenerLogins], Number]) -> Row:
+    full = f"kafka_server_socket_server_metrics_{name}"
+    return labelled(full, about, _of_logins(value), "listener")
+
+
 def _cache_hits(seen: MetricsSnapshot) -> int:
     cache = seen.broker.produce_cache
     return sum(cache.requests) - cache.misses
@@ -98,7 +113,7 @@ ROWS: tuple[Row, ...] = (
     labelled(
         "kafka_server_socket_server_metrics_connection_count",
         "Open connections.",
-        _per_listener(lambda it: len(it.connections)),
+        _per_listener(lambda it: it.open_count),
         "listener",
     ),
     labelled(
@@ -110,7 +125,7 @@ ROWS: tuple[Row, ...] = (
     labelled(
         "kafka_server_socket_server_metrics_connection_close_total",
         "Connections that have ended.",
-        _per_listener(lambda it: it.opened - len(it.connections)),
+        _per_listener(lambda it: it.opened - it.open_count),
         "listener",
     ),
     labelled(
@@ -126,6 +141,31 @@ ROWS: tuple[Row, ...] = (
         _per_listener(lambda it: it.sent_bytes),
         "listener",
         unit="bytes",
+    ),
+    _logins(
+        "successful_authentication_total",
+        "Connections that have logged in.",
+        lambda it: it.successful,
+    ),
+    _logins(
+        "failed_authentication_total",
+        "Connections that were closed without a login: wrong credentials, or other requests.",
+        lambda it: it.failed,
+    ),
+    _logins(
+        "successful_reauthentication_total",
+        "Later logins of open connections.",
+        lambda it: it.successful_again,
+    ),
+    _logins(
+        "failed_reauthentication_total",
+        "Later logins that failed and ended their connections.",
+        lambda it: it.failed_again,
+    ),
+    _logins(
+        "expired_connections_killed_total",
+        "Connections that were closed for a request after the end of their login.",
+        lambda it: it.expired,
     ),
     row(
         "kafka_network_socketserver_networkprocessoravgidle_percent",

@@ -17,6 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from penstock.broker.handlers.k00_produce import produce
+from penstock.broker.logins.session import SaslSession
 from penstock.broker.network.dispatch import dispatch
 from penstock.broker.network.frames import FIRST_BYTES, other_protocol
 from penstock.broker.request import Answer, Slot, failed
@@ -69,6 +70,7 @@ class BrokerConnection:
         "read_at_ms",
         "replies",
         "room",
+        "session",
         "touched",
         "unanswered",
         "unread_since_ms",
@@ -79,6 +81,7 @@ class BrokerConnection:
         self.listener = listener
         self.peer = peer
         self.caller = anonymous_at(peer.address[0])
+        self.session: SaslSession | None = None  # of a login by SASL
         self.replies: deque[Slot] = deque()
         self.room: memoryview | None = None
         self.touched = False
@@ -120,6 +123,8 @@ class BrokerConnection:
         self.active_at_ms = listener.now_ms()
         position, end = 0, len(data)
         listener.received_bytes += end
+        if self.session is not None and end >= HEAD_BYTES and not self._admits(data):
+            return
         size_max = listener.frame_bytes_max
         while end - position >= HEAD_BYTES:
             size, key, version, correlation_id = _HEAD.unpack_from(data, position)
@@ -153,6 +158,20 @@ class BrokerConnection:
             self._keep(data[position:])
         if len(self.replies) > REPLIES_WAITING_MAX:
             self._pause()
+
+    def _admits(self, data: memoryview) -> bool:
+        """Return whether the session admits the next request; close the connection if not."""
+        key: int = _HEAD.unpack_from(data)[1]
+        session = self.session
+        if session is None or session.admits(key, self.active_at_ms):
+            return True
+        logins = self.listener.logins
+        assert logins is not None, "a session began on a listener with logins"
+        if session.exchange is None:
+            logins.expired += 1
+        name = APIS[key].name if key in APIS else f"API key {key}"
+        self.reject(f"{name} after its session ended, or amid another login")
+        return False
 
     def _is_full(self) -> bool:
         """Return whether the peer must read, or must get answers, before its next request."""
@@ -292,7 +311,8 @@ class BrokerConnection:
         buffer, size = self._buffer, self._frame_bytes
         assert buffer is not None, "only a frame under way is filled"
         frame = memoryview(buffer)[:size]
-        key, version, correlation_id = _HEAD.unpack_from(b"\0\0\0\0" + frame[:8])[1:]
+        head = memoryview(b"\0\0\0\0" + frame[:8])
+        key, version, correlation_id = _HEAD.unpack_from(head)[1:]
         self.api_key = key
         broker = self.listener.broker
         if key != PRODUCE and broker.sliced_work.spent and not self._takes_turn:
@@ -300,6 +320,9 @@ class BrokerConnection:
             return
         self._takes_turn = False
         self._buffer = None
+        if self.session is not None and not self._admits(head):
+            self.listener.frames.give_back(self, buffer)
+            return
         try:
             if key == PRODUCE:
                 produce(broker, self, frame, 0, size, version, correlation_id)
@@ -439,6 +462,11 @@ class BrokerConnection:
     def close(self) -> None:
         self._end()
         self.peer.close()
+
+    def close_answered(self) -> None:
+        """Send the answers that are there, and close."""
+        self.flush()
+        self.close()
 
     def _end(self) -> None:
         self.closing = self._halted = True

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.network.connection import BrokerConnection
     from penstock.broker.network.listener import BrokerListener
+    from penstock.broker.network.login_connection import LoginConnection
 
 WAIT_MS_MAX = 1_000.0  # for the next connection, however low the rate is
 WAIT_MS_MIN = 0.01
@@ -73,7 +74,9 @@ class ConnectionLimits:
         for listener in self._broker.listeners:
             listener.accept_again()
 
-    def entered(self, listener: "BrokerListener", connection: "BrokerConnection") -> str | None:
+    def entered(
+        self, listener: "BrokerListener", connection: "BrokerConnection | LoginConnection"
+    ) -> str | None:
         """Count an accepted connection; return the reason to close it, if there is one."""
         settings, now_ms = self._broker.settings, self._now_ms()
         self._count += 1
@@ -88,7 +91,7 @@ class ConnectionLimits:
             return f"max.connections.per.ip={limit} are open from there"
         return None
 
-    def left(self, connection: "BrokerConnection") -> None:
+    def left(self, connection: "BrokerConnection | LoginConnection") -> None:
         self._count -= 1
         host = plain_address(connection.peer.address[0])
         self._per_address[host] -= 1
@@ -100,7 +103,7 @@ class ConnectionLimits:
     def wait_ms(self, listener: "BrokerListener") -> float:
         """Return how long the listener must not accept; inf until a connection ends."""
         config, now_ms = self._broker.config, self._now_ms()
-        if len(listener.connections) >= config.of_listener(listener.name, "max.connections"):
+        if listener.open_count >= config.of_listener(listener.name, "max.connections"):
             return inf
         if self._count >= self._broker.settings.connections_max:
             if not self._is_protected(listener):
@@ -123,13 +126,12 @@ class ConnectionLimits:
         return several and listener.name == self._broker.config.inter_broker_listener_name
 
     def _close_silent(self, guest: "BrokerListener") -> None:
-        others = [
-            connection
-            for listener in self._broker.listeners
-            if listener is not guest
-            for connection in listener.connections
-            if not connection.closing
-        ]
+        others: list[BrokerConnection | LoginConnection] = []
+        for listener in self._broker.listeners:
+            if listener is not guest:
+                others += listener.connections
+                others += listener.awaiting_login
+        others = [each for each in others if not each.closing]
         if others:
             silent = min(others, key=lambda each: each.active_at_ms)
             limit = self._broker.settings.connections_max

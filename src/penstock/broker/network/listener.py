@@ -1,17 +1,24 @@
-"""One listening address: takes connections in, knows which APIs it serves, drops the idle."""
+"""One listening address: takes connections in, knows which APIs it serves, drops the idle.
+
+On a listener with SASL a connection begins as a LoginConnection.
+"""
 
 import logging
 from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
+from penstock.broker.logins.listener_logins import ListenerLogins
+from penstock.broker.logins.session import SaslSession
 from penstock.broker.network.connection import BrokerConnection
+from penstock.broker.network.login_connection import LoginConnection
 from penstock.config.broker import BrokerConfig, ConfigSource
+from penstock.config.sasl import SASL_PROTOCOLS
 from penstock.credentials.der import DerBroken
-from penstock.credentials.principal import Principal
+from penstock.credentials.principal import Caller, Principal
 from penstock.security.distinguished_name import subject_name
 from penstock.security.mapping_rules import MappingRules, NoRuleFits
-from penstock.world import Listening, Network, Peer, Timer, TlsSettings, Tuning
+from penstock.world import Listening, Network, Peer, Receiver, Timer, TlsSettings, Tuning
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -42,7 +49,7 @@ class ReservedAddress:
         self.listener: BrokerListener | None = None
         self.listening = network.listen(host, port, self._accept, tuning, tls, self._rejected)
 
-    def _accept(self, peer: Peer) -> BrokerConnection:
+    def _accept(self, peer: Peer) -> Receiver:
         assert self.listener is not None, "the loop runs only when every door has its listener"
         return self.listener.accept(peer)
 
@@ -67,6 +74,9 @@ class BrokerListener:
         self.frame_bytes_max = settings.socket_request_bytes_max
         self.now_ms = broker.world.clock.mono_ms
         self.connections: dict[BrokerConnection, None] = {}
+        self.awaiting_login: dict[LoginConnection, None] = {}
+        uses_sasl = broker.config.security_protocols.get(name) in SASL_PROTOCOLS
+        self.logins = ListenerLogins(broker, name) if uses_sasl else None
         # Makes the connections; a cluster for tests replaces this.
         self.connect: Callable[[BrokerListener, Peer, float], BrokerConnection] = BrokerConnection
         # Since the start, for the metrics.
@@ -88,12 +98,14 @@ class BrokerListener:
         door.listener = self
         self._schedule_reaping()
 
-    def accept(self, peer: Peer) -> BrokerConnection:
-        connection = self.connect(self, peer, self.now_ms())
-        if peer.identity is not None:
-            self._identify(connection, peer.identity)
+    @property
+    def open_count(self) -> int:
+        """Return the number of connections, before and after their logins."""
+        return len(self.connections) + len(self.awaiting_login)
+
+    def accept(self, peer: Peer) -> Receiver:
+        connection = self._begin(peer)
         self.opened += 1
-        self.connections[connection] = None
         if not self._serving:
             peer.pause()
         rejection = self._connection_limits.entered(self, connection)
@@ -102,6 +114,46 @@ class BrokerListener:
             connection.close()
         self._look_for_room()
         return connection
+
+    def _begin(self, peer: Peer) -> BrokerConnection | LoginConnection:
+        if self.logins is None:
+            connection = self.connect(self, peer, self.now_ms())
+            if peer.identity is not None:
+                self._identify(connection, peer.identity)
+            self.connections[connection] = None
+            return connection
+        login = LoginConnection(self, self.logins, peer, self.now_ms())
+        self.awaiting_login[login] = None
+        return login
+
+    def logged_in(
+        self, login: LoginConnection, caller: Caller, session: SaslSession
+    ) -> BrokerConnection:
+        """Return the connection of a peer that has logged in; the limits count it as before."""
+        del self.awaiting_login[login]
+        connection = self.connect(self, login.peer, self.now_ms())
+        connection.caller, connection.session = caller, session
+        self.connections[connection] = None
+        return connection
+
+    def close_removed_users(self) -> None:
+        """Close the connections whose users are no longer there: the credentials have changed."""
+        logins = self.logins
+        if logins is None:
+            return
+        for connection in list(self.connections):
+            session = connection.session
+            if session is not None and not logins.knows(session) and not connection.closing:
+                reason = "its user was removed"
+                self.broker.rejections.limit_reached(connection.peer.address, reason)
+                connection.close()
+
+    def reconfigured(self) -> None:
+        """Use the changed settings of the broker."""
+        self.frame_bytes_max = self.broker.settings.socket_request_bytes_max
+        if self.logins is not None:
+            self.logins.reconfigured()
+            self.close_removed_users()
 
     def _identify(self, connection: BrokerConnection, certificate: bytes) -> None:
         """Take the caller from the certificate of the peer; close if no rule gives it a name."""
@@ -150,6 +202,11 @@ class BrokerListener:
         self._connection_limits.left(connection)
         for call in connection.on_closed:
             call()
+
+    def forget_login(self, connection: LoginConnection) -> None:
+        if connection in self.awaiting_login:
+            del self.awaiting_login[connection]
+            self._connection_limits.left(connection)
 
     def _schedule_reaping(self) -> None:
         if self._listening is None:
@@ -214,11 +271,16 @@ class BrokerListener:
         self._serving = True
         for connection in self.connections:
             connection.peer.resume()
+        for login in self.awaiting_login:
+            login.begin_deadline()
+            login.peer.resume()
 
     def drain(self) -> None:
         """Accept and read no further; answer parked requests now."""
         self.draining = True
         self.stop_accepting()
+        for login in list(self.awaiting_login):
+            login.close()
         for connection in list(self.connections):
             connection.drain()
 
@@ -229,6 +291,8 @@ class BrokerListener:
 
     def close_all(self) -> None:
         self.stop_accepting()
+        for login in list(self.awaiting_login):
+            login.close()
         for connection in list(self.connections):
             connection.close()
 

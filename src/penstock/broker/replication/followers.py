@@ -442,7 +442,7 @@ class Followers:
             replica.machine.leader_id,
             request,
             k02.ListOffsetsResponse,
-            LinkPurpose.SHORT,
+            LinkPurpose.OFFSETS,
             self._broker.settings.replica_socket_timeout_ms,
             partial(self._offset_known, replica, timestamp, leader_epoch),
         )

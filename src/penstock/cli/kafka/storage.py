@@ -51,7 +51,13 @@ def _parser() -> VerbParser:
     for each in (info, made):
         each.add_argument("--config", "-c", required=True, help="the node's server.properties")
     made.add_argument("--cluster-id", "-t", required=True, help="the cluster's id")
-    made.add_argument("--add-scram", "-S", action="append", help="refused: not stored here")
+    made.add_argument(
+        "--add-scram",
+        "-S",
+        action="append",
+        default=[],
+        help="a user: SCRAM-SHA-256=[name=alice,password=...]; may come again",
+    )
     made.add_argument("--ignore-formatted", "-g", action="store_true", help="leave those alone")
     made.add_argument("--release-version", "-r", help=f"{RELEASE}, and no other")
     made.add_argument("--feature", "-f", action="append", default=[], help="feature=level")
@@ -154,8 +160,6 @@ def _print_needs(text: str) -> None:
 
 def _format(parsed: argparse.Namespace) -> None:
     config = load_server(parsed.config).config
-    if parsed.add_scram:
-        raise CommandRejected("--add-scram: credentials are not stored here, so none is added")
     levels = _chosen_levels(parsed.feature)
     _check_metadata_version(parsed.release_version, levels)
     _check_quorum(parsed, config)
@@ -169,6 +173,7 @@ def _format(parsed: argparse.Namespace) -> None:
             initial_controllers=parsed.initial_controllers,
             skip_formatted=parsed.ignore_formatted,
             levels={name: levels[name] for name in CHOSEN if name in levels},
+            users=parsed.add_scram,
         )
     except formatting.FormatRejected as rejected:
         raise CommandRejected(str(rejected)) from None

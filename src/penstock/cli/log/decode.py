@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+from penstock.cli.log.metadata_secrets import HIDDEN, secret_fields
 from penstock.cli.terminal.output import Row
 from penstock.model import CLUSTER_METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from penstock.wire.batch import Record
@@ -15,7 +16,7 @@ from penstock.wire.records.coordinator import (
     read_coordinator_key,
     read_coordinator_value,
 )
-from penstock.wire.records.metadata import read_metadata_record
+from penstock.wire.records.metadata import ConfigRecord, read_metadata_record
 
 Decoder: TypeAlias = Callable[[Record], Row]
 
@@ -66,6 +67,8 @@ def decode_metadata(record: Record) -> Row:
         value, version = read_metadata_record(record.value or b"")
     except Malformed as problem:
         return {"value": f"unreadable: {problem}"}
+    if isinstance(value, ConfigRecord) and secret_fields(value):
+        value.value = HIDDEN  # bytes are never shown
     return {"value": repr(value), "version": version}
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from penstock.client.transport.scram import ITERATIONS_MIN
 from penstock.credentials.principal import Principal
+from penstock.credentials.scram import ITERATIONS_MIN
 
 # -- ACLs
 

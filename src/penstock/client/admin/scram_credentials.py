@@ -1,6 +1,5 @@
 """SCRAM credentials of users: list them without their secrets, and change them."""
 
-import hashlib
 import secrets
 from collections.abc import Sequence
 
@@ -13,14 +12,12 @@ from penstock.client.admin.access_values import (
 from penstock.client.admin.part import AdminPart
 from penstock.client.cluster.limits import limited
 from penstock.client.transport.connection import Connection
-from penstock.client.transport.scram import HASHES
+from penstock.credentials.scram import SALT_BYTES, salted_password
 from penstock.errors import KafkaError, ResourceNotFound, error_of, from_code
 from penstock.wire.messages import (
     k50_describe_user_scram_credentials,
     k51_alter_user_scram_credentials,
 )
-
-SALT_BYTES = 24
 
 
 class ScramCredentials(AdminPart):
@@ -84,8 +81,8 @@ def _salted(change: ScramUpsertion) -> k51_alter_user_scram_credentials.ScramCre
         mechanism=int(change.mechanism),
         iterations=change.iterations,
         salt=salt,
-        salted_password=hashlib.pbkdf2_hmac(
-            HASHES[change.mechanism.text], change.password.encode(), salt, change.iterations
+        salted_password=salted_password(
+            change.mechanism.text, change.password, salt, change.iterations
         ),
     )
 

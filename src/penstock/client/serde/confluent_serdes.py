@@ -6,7 +6,7 @@ from penstock.client.serde.keys import REGISTRY_PREFIX, text_of
 from penstock.client.serde.protocols import Properties, SerdeRefused
 from penstock.client.serde.registry import TIMEOUT_S_DEFAULT, SchemaRegistry
 from penstock.client.serde.schema_ids import SubjectOf, by_topic, subject_naming
-from penstock.client.transport.jaas import parse_jaas
+from penstock.credentials.jaas import parse_jaas
 from penstock.credentials.tls import Tls
 
 _SOURCES = ("URL", "USER_INFO", "SASL_INHERIT")

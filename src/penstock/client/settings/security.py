@@ -13,10 +13,12 @@ from typing import TypeAlias
 from penstock.client.settings.key_reader import ConfiguredKeys
 from penstock.client.settings.keys_security import KEYS
 from penstock.client.settings.values import RdkafkaValue, SettingRefused
-from penstock.client.transport.sasl import OAuthBearer, SaslPlain, Scram
+from penstock.client.transport.sasl import OAuthBearer
 from penstock.client.transport.security import Protocol, Security
 from penstock.client.transport.tls_files import identity, trusted_certificates
 from penstock.client.transport.tokens import claims_of
+from penstock.credentials.plain import SaslPlain
+from penstock.credentials.scram import Scram
 from penstock.credentials.stores import BadStore, TlsStore, split_identity
 from penstock.credentials.tls import PROTOCOLS_DEFAULT, Tls, openssl_name
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.client.failures.kinds import sentences
-from penstock.client.transport.scram import AuthenticationFailed
+from penstock.client.transport.sasl import new_nonce
 from penstock.client.transport.security import Security
 from penstock.client.transport.sockets import NotSecure, TransportSocket, reason, refuses_us
+from penstock.credentials.mechanism import AuthenticationFailed
 from penstock.errors import UnsupportedVersion, from_code
 from penstock.release import VERSION
 from penstock.wire.apis import APIS
@@ -356,7 +357,7 @@ class Connection:
                 "Set sasl.mechanism to one that it offers, and sasl.jaas.config with it",
             )
         try:
-            exchange = mechanism.begin()
+            exchange = mechanism.begin(new_nonce())
             said: bytes | None = exchange.first()
             lifetime_ms = 0
             for _ in range(SASL_ROUNDS_MAX):

@@ -1,80 +1,25 @@
-"""The SASL mechanisms of a connection, and their credentials.
+"""OAUTHBEARER for a connection of a client, and the nonces of all exchanges (credentials/)."""
 
-A mechanism makes one exchange per connection: `first` returns the client's first message, `answer`
-its reply to a challenge, None at the end.
-"""
-
+import base64
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from penstock.client.transport.scram import HASHES, AuthenticationFailed, ScramExchange
 from penstock.client.transport.tokens import TokenSource
+from penstock.credentials.mechanism import AuthenticationFailed
 
 _EXTENSION_NAME = re.compile(r"[A-Za-z]+")
 _EXTENSION_VALUE = re.compile(r"[\x21-\x7E \t\r\n]+")
 _TOKEN = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 _SEPARATOR = "\x01"
+NONCE_BYTES = 24
 
 
-class Exchange(Protocol):
-    """One authentication in progress."""
-
-    def first(self) -> bytes: ...
-
-    def answer(self, challenge: bytes) -> bytes | None: ...
-
-
-class Mechanism(Protocol):
-    """Credentials, and the exchange that proves them."""
-
-    @property
-    def name(self) -> str: ...
-
-    def begin(self) -> Exchange: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SaslPlain:
-    """The password itself; only safe inside TLS."""
-
-    username: str
-    password: str = field(repr=False)
-    name: str = field(default="PLAIN", init=False)
-
-    def begin(self) -> Exchange:
-        return _PlainExchange(self)
-
-
-@dataclass(frozen=True, slots=True)
-class _PlainExchange:
-    credentials: SaslPlain
-
-    def first(self) -> bytes:
-        return f"\0{self.credentials.username}\0{self.credentials.password}".encode()
-
-    def answer(self, challenge: bytes) -> bytes | None:
-        if challenge:
-            raise AuthenticationFailed("the server goes on after the only message of PLAIN")
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Scram:
-    """A password that neither side sends."""
-
-    name: str
-    username: str
-    password: str = field(repr=False)
-    token: bool = False
-
-    def __post_init__(self) -> None:
-        assert self.name in HASHES, "made for a known mechanism only"
-
-    def begin(self) -> Exchange:
-        return ScramExchange(self.name, self.username, self.password, self.token)
+def new_nonce() -> str:
+    """Return a random text for one exchange."""
+    return base64.b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +37,14 @@ class OAuthBearer:
             if not _EXTENSION_VALUE.fullmatch(value):
                 raise ValueError(f"the SASL extension {name} has a value that cannot be sent")
 
-    def begin(self) -> Exchange:
-        return _BearerExchange(self)
+    def begin(self, _nonce: str, /) -> "BearerExchange":
+        return BearerExchange(self)
 
 
 @dataclass(slots=True)
-class _BearerExchange:
+class BearerExchange:
+    """One authentication by a token."""
+
     credentials: OAuthBearer
     refused: str = ""
 

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.client.transport.jaas import EXAMPLE, LoginModule, parse_jaas
-from penstock.client.transport.sasl import Mechanism, OAuthBearer, SaslPlain, Scram
-from penstock.client.transport.scram import HASHES
+from penstock.client.transport.sasl import OAuthBearer
 from penstock.client.transport.tls_files import tls_context
 from penstock.client.transport.tokens import (
     EndpointTokens,
@@ -20,6 +18,10 @@ from penstock.client.transport.tokens import (
     TokenSource,
     UnsecuredTokens,
 )
+from penstock.credentials.jaas import EXAMPLE, LoginModule, parse_jaas
+from penstock.credentials.mechanism import Mechanism
+from penstock.credentials.plain import SaslPlain
+from penstock.credentials.scram import HASHES, Scram
 from penstock.credentials.tls import Tls
 
 TOKEN_TIMEOUT_MS_DEFAULT = 10_000

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.client.transport.scram import AuthenticationFailed
 from penstock.client.transport.tls_files import tls_context
+from penstock.credentials.mechanism import AuthenticationFailed
 from penstock.credentials.tls import Tls
 
 LIFETIME_SECONDS_DEFAULT = 3600

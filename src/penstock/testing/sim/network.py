@@ -86,6 +86,10 @@ class SimPeer:
             self.push()
         self.expect()
 
+    def hand_over(self, receiver: Receiver) -> None:
+        if self.receiver is not None:
+            self.receiver = receiver
+
     def push(self) -> None:
         """Put as many bytes on the wire as the window takes."""
         other = self.other

@@ -15,7 +15,7 @@ from penstock.client.admin.access_values import (
     ScramUpsertion,
 )
 from penstock.client.admin.blocking import Admin
-from penstock.errors import KafkaError, ResourceNotFound
+from penstock.errors import KafkaError, ResourceNotFound, UnsupportedVersion
 
 PARTS = {USERS: "user", CLIENTS: "client-id", IPS: "ip"}
 PART_NAMES = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
@@ -32,7 +32,13 @@ _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 
 
 def describe_quotas(admin: Admin, entities: Entities) -> None:
-    for entity, quotas in _found(admin, entities).items():
+    try:
+        found = _found(admin, entities)
+    except UnsupportedVersion:
+        if entities.types != (USERS,):
+            raise
+        found = {}  # the cluster has no quotas, but it has users
+    for entity, quotas in found.items():
         parts = dict(entity.parts)
         who = ", ".join(
             f"{PART_NAMES[part]} '{parts[part]}'"

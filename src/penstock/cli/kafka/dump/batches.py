@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from penstock.cli.kafka.records.record_json import as_json
+from penstock.cli.kafka.records.record_json import as_json, json_name
+from penstock.cli.log.metadata_secrets import HIDDEN, secret_fields
 from penstock.cli.log.stored_files import StoredBatch, base_offset, map_file, read_batches
 from penstock.cli.terminal.output import Json
 from penstock.wire import batch as wire
@@ -196,7 +197,8 @@ def _metadata(record: wire.Record) -> tuple[str | None, str | None]:
     except Malformed as problem:
         return None, f"Could not deserialize metadata record: {problem}"
     name = "".join(f"_{c}" if c.isupper() else c.upper() for c in type(value).__name__)
-    shown: Json = {"type": name.lstrip("_"), "version": version, "data": as_json(value, version)}
+    data = as_json(value, version) | {json_name(each): HIDDEN for each in secret_fields(value)}
+    shown: Json = {"type": name.lstrip("_"), "version": version, "data": data}
     return None, _text(shown)
 
 

@@ -9,7 +9,7 @@ import base64
 from penstock.cli.terminal.output import Json, Row
 from penstock.model import id_to_text
 from penstock.wire.primitives import Fixed
-from penstock.wire.schema import Array, FieldSchema, Kind, Nested, schema_of
+from penstock.wire.schema import Array, Kind, Nested, schema_of
 
 ID_BYTES = 16
 
@@ -23,13 +23,13 @@ def as_json(message: object, version: int) -> Row:
         value = getattr(message, field.name)
         if field.tag is not None and value == field.fresh_default():
             continue
-        found[_name(field)] = _value(value, field.kind, version)
+        found[json_name(field.name)] = _value(value, field.kind, version)
     return found
 
 
-def _name(field: FieldSchema) -> str:
+def json_name(name: str) -> str:
     """Return `commitTimestamp` for `commit_timestamp`; `kraft` becomes `kRaft`."""
-    first, *others = field.name.rstrip("_").split("_")
+    first, *others = name.rstrip("_").split("_")
     return first.replace("kraft", "kRaft") + "".join(each.capitalize() for each in others)
 
 

@@ -95,5 +95,5 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 def _unescaped(found: re.Match[str]) -> str:
     """Return the character after a backslash: an escape, up to three octal digits, or itself."""
-    said = found[1]
-    return chr(int(said, 8)) if said[0] in "01234567" else _ESCAPES.get(said, said)
+    escaped = found[1]
+    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPES.get(escaped, escaped)

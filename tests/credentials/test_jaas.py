@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.transport.jaas import BadJaasConfig, parse_jaas
+from penstock.credentials.jaas import BadJaasConfig, parse_jaas
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
