@@ -80,7 +80,7 @@ def test_a_broker_needs_the_protocol_of_the_controllers() -> None:
 
 def test_an_unknown_protocol_between_brokers_is_refused() -> None:
     brokers = refusal(COMBINED, security_inter_broker_protocol="TLS")
-    assert "security.inter.broker.protocol is TLS; there are PLAINTEXT, SSL" in brokers
+    assert "Invalid value TLS for configuration security.inter.broker.protocol" in brokers
 
 
 def test_every_controller_listener_name_has_a_listener_on_a_controller() -> None:

@@ -34,7 +34,7 @@ GLOSSARY_WORDS_LEFT = {
     "broker": 132,
     "bulk": 7,
     "cli": 104,
-    "client": 284,
+    "client": 283,
     "config": 7,
     "log": 45,
     "node": 2,

@@ -9,7 +9,6 @@ from penstock.config.broker import BrokerConfig
 from penstock.config.listeners import (
     EVERY_INTERFACE,
     PROTOCOL_MAP,
-    PROTOCOLS,
     check_ports,
     parse_listeners,
 )
@@ -142,11 +141,6 @@ def _check_inter_broker_listener(config: BrokerConfig) -> None:
             INTER_BROKER,
         )
     protocol = config.text(INTER_BROKER_PROTOCOL)
-    if not chosen and protocol not in PROTOCOLS:
-        raise WrongSetting(
-            f"{INTER_BROKER_PROTOCOL} is {protocol}; there are {', '.join(PROTOCOLS)}",
-            INTER_BROKER_PROTOCOL,
-        )
     names = [each.name for each in config.broker_listeners]
     if chosen and config.inter_broker_listener_name not in names:
         raise WrongSetting(
