@@ -4,6 +4,8 @@ import logging
 import os
 import signal
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -161,6 +163,23 @@ def test_a_file_that_turned_bad_is_logged_by_a_reload(
         if "the certificates stay as they are: listener SSL" in caplog.text:
             return
     raise AssertionError("nothing was logged")
+
+
+def test_a_command_reads_the_stores_again(node: LiveNode) -> None:
+    host, port = node.cluster.addresses["SSL"]
+    keys = [
+        word
+        for name, text in client_properties(node.stores).items()
+        for word in ("-X", f"{name}={text}")
+    ]
+    command = [sys.executable, "-m", "penstock", "--bootstrap", f"{host}:{port}", *keys]
+    newer = node.signed()
+    node.write(newer)
+    done = subprocess.run(
+        [*command, "cert", "reload"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, "broker 1: reloaded\n"), done
+    node.until_shown(newer)
 
 
 def test_sighup_reads_the_stores_again(stores: Stores, tmp_path: Path) -> None:

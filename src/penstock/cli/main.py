@@ -10,7 +10,19 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import broker, cluster, dlq, quorum, spark, start, streams, user, version, worker
+from penstock.cli import (
+    broker,
+    cert,
+    cluster,
+    dlq,
+    quorum,
+    spark,
+    start,
+    streams,
+    user,
+    version,
+    worker,
+)
 from penstock.cli.arguments.completion import complete_profile
 from penstock.cli.arguments.shared_options import SettingsOption
 from penstock.cli.config import command as config_command
@@ -54,6 +66,7 @@ app.add_typer(group_command.app, name="group")
 app.add_typer(config_command.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(broker.app, name="broker")
+app.add_typer(cert.app, name="cert")
 app.add_typer(quorum.app, name="quorum")
 app.add_typer(user.app, name="user")
 app.add_typer(txn_command.app, name="txn")
