@@ -62,7 +62,7 @@ def librdkafka(stores: Stores, bootstrap: str, topic: str, values: Values) -> Va
     consumer.subscribe([topic])
     found = consumer.consume(len(values), WAIT_SECONDS_MAX)
     consumer.close()
-    return [each.value() for each in found]
+    return [each.value() or b"" for each in found]
 
 
 def kafka_python(stores: Stores, bootstrap: str, topic: str, values: Values) -> Values:
@@ -120,7 +120,7 @@ def penstock(stores: Stores, bootstrap: str, topic: str, values: Values) -> Valu
     reading = keys | {"auto.offset.reset": "earliest", "group.id": topic}
     with PenstockConsumer(reading, topics=[topic]) as consumer:
         for record in consumer:
-            found.append(record.value)
+            found.append(record.value or b"")
             if len(found) == len(values):
                 break
     return found
