@@ -41,7 +41,8 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """One entry in `answered` for each one in `asked`, which may be a path through lists.
+    """One entry in `answered` for each one in `asked`, which may be a path through lists, or
+    several lists with a + between.
 
     Identifying fields are copied, under another name if `renamed` has one; an entry that is a plain
     value goes to the field `value`. `values` are the fields of an entry without a result. The error
@@ -147,6 +148,7 @@ ERROR_FORMS: Mapping[int, tuple[ErrorForm, ...]] = {
         ),
     ),
     44: (Each("resources", "responses"),),
+    51: (Each("deletions+upsertions", "results", renamed={"name": "user"}),),
     61: (_TOPICS_BY_NUMBER,),
     65: (Each("transactional_ids", "transaction_states", value="transactional_id"),),
     69: (Each("group_ids", "groups", value="group_id"),),
@@ -198,12 +200,15 @@ def _entries(parent: type, way: Each, asked: Any, error: KafkaError) -> Iterator
 
 
 def _items(asked: Any, path: str) -> Iterator[Any]:
-    name, _, rest = path.partition(".")
+    first, _, others = path.partition("+")
+    name, _, rest = first.partition(".")
     for item in getattr(asked, name) or ():
         if rest:
             yield from _items(item, rest)
         else:
             yield item
+    if others:
+        yield from _items(asked, others)
 
 
 def _fail(entry: Any, code: str, error: KafkaError, values: Mapping[str, object]) -> None:
@@ -219,7 +224,7 @@ def _field(cls: type, name: str) -> FieldSchema | None:
 
 
 def _has(cls: type, path: str, version: int) -> bool:
-    found = _field(cls, path.partition(".")[0])
+    found = _field(cls, path.partition("+")[0].partition(".")[0])
     return found is not None and version in found.versions
 
 
