@@ -14,6 +14,7 @@ from compat.delivery import check_delivery
 from compat.directories import check_directories
 from compat.dump import check_dump
 from compat.history import check_history
+from compat.logins import check_logins
 from compat.mixed import check_mixed
 from compat.pipelines import check_pipelines
 from compat.raw_client import check_raw_client
@@ -37,6 +38,7 @@ CHECKS = {
     "sample": check_sample,
     "mixed": check_mixed,
     "security": check_security,
+    "logins": check_logins,
     "client": check_raw_client,
     "suite": check_suite,
     "pipelines": check_pipelines,
