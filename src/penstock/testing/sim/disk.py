@@ -31,7 +31,7 @@ class _Node:
         self.modified_ms = modified_ms
         self.reserved = 0  # preallocated bytes
         self.lost = False  # removed, renamed or cut from outside
-        self.durable = bytes(data)
+        self.durable = bytearray(data)
         # `data` and `durable` agree up to here, or up to the shorter of them.
         self.cut = len(data)
         self.warm: set[int] = set()
@@ -39,8 +39,9 @@ class _Node:
     def survive(self, size: int) -> None:
         """Make the first `size` bytes durable. Syncs may end in any order: durable bytes stay
         durable."""
-        size = max(size, min(self.cut, len(self.durable), len(self.data)))
-        self.durable = bytes(self.data[:size])
+        agreed = min(self.cut, len(self.durable), len(self.data))
+        size = max(size, agreed)
+        self.durable[agreed:] = self.data[agreed:size]
         self.cut = min(size, len(self.data))
 
 
@@ -189,6 +190,7 @@ class SimDisk:
         self._soon = soon
         self._names: dict[str, _Node] = {}
         self._durable_names: dict[str, _Node] = {}
+        self._unsynced_names: dict[str, dict[str, None]] = {}  # by directory
         self._directories: dict[str, None] = {"": None}
         self._waiting: deque[tuple[Callable[[], None], Done]] = deque()
         self._writes_left = -1
@@ -254,6 +256,7 @@ class SimDisk:
         """Change durable bytes."""
         node = self._names[path]
         node.data[position : position + len(data)] = data
+        node.cut = min(node.cut, position)
         node.survive(len(node.data))
 
     def cut(self, path: str, size: int) -> None:
@@ -399,8 +402,14 @@ class SimDisk:
                 raise FileNotFoundError(path)
             if path.rpartition("/")[0] not in self._directories:
                 raise FileLost(f"{path}: no such directory")
-            node = self._names[path] = _Node()
+            node = self._new_file(path)
         return SimFile(self, path, node)
+
+    def _new_file(self, path: str) -> _Node:
+        node = self._names[path] = _Node()
+        if self.faults:
+            self._unsynced_names.setdefault(path.rpartition("/")[0], {})[path] = None
+        return node
 
     def list(self, path: str = "") -> "list[str]":
         if path not in self._directories:
@@ -488,8 +497,7 @@ class SimDisk:
         self._check_parent(path)
         if self.faults:
             self.before_write(path)
-        node = self._names[path] = _Node()
-        node.data += data
+        self._new_file(path).data += data
 
     def remove_leftovers_now(self) -> None:
         """Do nothing: writes are atomic here."""
@@ -501,6 +509,7 @@ class SimDisk:
         for node in self._names.values():
             node.survive(len(node.data))
         self._durable_names = dict(self._names)
+        self._unsynced_names.clear()
 
     def rename(self, source: str, target: str, done: Done) -> None:
         self.later(lambda: self.rename_now(source, target), done)
@@ -546,12 +555,9 @@ class SimDisk:
 
     def directory_survives(self, path: str) -> None:
         """Make all names in a directory durable."""
-        directory = path.rpartition("/")[0]
-        if not self.faults:
-            return
-        for name, node in self._names.items():
-            if name.rpartition("/")[0] == directory:
-                self._durable_names[name] = node
+        for name in self._unsynced_names.pop(path.rpartition("/")[0], ()):
+            if name in self._names:
+                self._durable_names[name] = self._names[name]
 
     def lock(self, path: str) -> bool:
         taken = path in self._locked

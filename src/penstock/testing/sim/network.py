@@ -12,6 +12,7 @@ peers notice by their own time limits, or when another process answers at its ho
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import permutations, product
+from struct import Struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -42,6 +43,8 @@ HANDSHAKE_MS_MAX = 10.0
 TIMEOUT_MS = 10_000.0
 FIRST_PORT = 40_000
 SCRIBBLE = 0xDD
+CHOP_CHANCE = 0.3  # that bytes in flight arrive in two pieces, or more
+_ARRIVAL = Struct(">II")
 
 
 class SimPeer:
@@ -165,14 +168,16 @@ class SimPeer:
     def _hand_over(self, receiver: Receiver) -> None:
         chance = self._simulation.chance
         there = len(self._wire)
-        size = there if chance.random() < 0.7 else chance.choice((1, chance.randint(1, there)))
+        size = there
+        if chance.random() >= 1.0 - self._network.chop_chance:
+            size = chance.choice((1, chance.randint(1, there)))
         room = receiver.room
         if room is not None:
             size = min(size, len(room))
         data = bytearray(self._wire[:size])
         del self._wire[:size]
         self.received_bytes += size
-        self._simulation.note(f"{size} {crc32(data)}\n")
+        self._simulation.note_bytes(_ARRIVAL.pack(size, crc32(data)))
         if self._finishing:
             return
         if room is not None:
@@ -394,6 +399,7 @@ class SimNetwork:
         self.hanging: dict[SimConnecting, None] = {}  # attempts without a path
         self.hung = 0  # attempts that had no path at first
         self.handshake_failures = 0.0  # share of the handshakes that fail by accident
+        self.chop_chance = CHOP_CHANCE
         self._cuts: set[tuple[str, str]] = set()  # from host, to host
         self._next_port = FIRST_PORT
 

@@ -11,6 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from struct import Struct
 from typing import Any
 
 from penstock.testing.sim.child_process import SimChildProcesses
@@ -28,6 +29,7 @@ ROUNDING_MS = 1e-6  # a timer of a drifting clock is never early
 DISK_MS_MAX = 8.0
 WORKER_MS_MAX = 20.0
 PAGE_BYTES = 4096
+_TIME = Struct(">d")
 
 
 class Stuck(AssertionError):
@@ -49,6 +51,18 @@ class SimTimer:
 
     def cancel(self) -> None:
         self.call = None
+
+
+class TraceMarks(dict[str, bytes]):
+    """The bytes in the trace for the events of one process, by their labels."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def __missing__(self, label: str) -> bytes:
+        mark = self[label] = f" {self._name} {label}\n".encode()
+        return mark
 
 
 class Simulation:
@@ -76,7 +90,10 @@ class Simulation:
     # -- the trace
 
     def note(self, what: str) -> None:
-        self._trace.update(what.encode())
+        self.note_bytes(what.encode())
+
+    def note_bytes(self, what: bytes) -> None:
+        self._trace.update(what)
 
     @property
     def trace(self) -> str:
@@ -126,7 +143,7 @@ class Simulation:
 
     def _run(self, timer: SimTimer) -> None:
         self.now_ms = max(self.now_ms, timer.at_ms)
-        self.note(f"{self.now_ms:.6f} {timer.world.name} {timer.label}\n")
+        self._trace.update(_TIME.pack(self.now_ms) + timer.world.trace_marks[timer.label])
         call, timer.call = timer.call, None
         assert call is not None, "a cancelled event does not run"
         call()
@@ -170,6 +187,7 @@ class SimWorld:
             simulation = Simulation(simulation)
         self.simulation = simulation
         self.name = name
+        self.trace_marks = TraceMarks(name)
         self.alive = True
         self.skew_ms = skew_ms
         self.clock_rate = clock_rate
@@ -261,7 +279,8 @@ class SimClock:
         return WALL_START_MS + int(self._simulation.now_ms) + self._world.skew_ms
 
     def mono_ms(self) -> float:
-        self._simulation.now_ms += self._read_cost_ms
+        if self._read_cost_ms:
+            self._simulation.now_ms += self._read_cost_ms
         return MONO_START_MS + self._simulation.now_ms * self._world.clock_rate
 
 
