@@ -37,5 +37,14 @@ def anonymous_at(host: str) -> Caller:
 
 
 def plain_address(host: str) -> str:
-    """Return the address without the prefix of an IPv4 peer on an IPv6 socket."""
-    return host.removeprefix(_MAPPED)
+    """Return the one text of an address: without the prefix of an IPv4 peer on an IPv6 socket, and
+    with `::` for the zeros that Java writes."""
+    if ":" not in host:
+        return host
+    from ipaddress import ip_address
+
+    plain = host.removeprefix(_MAPPED)
+    try:
+        return str(ip_address(plain))
+    except ValueError:
+        return plain

@@ -18,7 +18,10 @@ from penstock.cli.kafka.framework.runner import (
     message_of,
     one_action,
 )
-from penstock.client.admin.access_values import (
+from penstock.client.admin.blocking import Admin
+from penstock.credentials.acls import (
+    CLUSTER_NAME,
+    OPERATIONS_OF,
     Acl,
     AclFilter,
     AclOperation,
@@ -26,9 +29,7 @@ from penstock.client.admin.access_values import (
     AclResourceType,
     PatternType,
 )
-from penstock.client.admin.blocking import Admin
 
-CLUSTER_NAME = "kafka-cluster"
 EVERY_HOST = "*"
 _O, _T = AclOperation, AclResourceType
 OPERATIONS = {
@@ -36,21 +37,6 @@ OPERATIONS = {
     for each in AclOperation
     if each not in (_O.UNKNOWN, _O.ANY)
 }
-# Operations of each resource type, besides ALL.
-ALLOWED = {
-    _T.TOPIC: (
-        _O.READ, _O.WRITE, _O.CREATE, _O.DESCRIBE, _O.DELETE, _O.ALTER, _O.DESCRIBE_CONFIGS,
-        _O.ALTER_CONFIGS,
-    ),
-    _T.GROUP: (_O.READ, _O.DESCRIBE, _O.DELETE, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS),
-    _T.CLUSTER: (
-        _O.CREATE, _O.CLUSTER_ACTION, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS, _O.IDEMPOTENT_WRITE,
-        _O.ALTER, _O.DESCRIBE,
-    ),
-    _T.TRANSACTIONAL_ID: (_O.DESCRIBE, _O.WRITE, _O.TWO_PHASE_COMMIT),
-    _T.DELEGATION_TOKEN: (_O.DESCRIBE,),
-    _T.USER: (_O.CREATE_TOKENS, _O.DESCRIBE_TOKENS),
-}  # fmt: skip
 NAMED = {
     "topic": _T.TOPIC,
     "group": _T.GROUP,
@@ -244,7 +230,7 @@ def _rules(given: GivenOptions) -> dict[AclPattern, list[AclEntry]]:
 
 
 def _check_operations(pattern: AclPattern, entries: Sequence[AclEntry]) -> None:
-    allowed = (*ALLOWED[pattern.type], _O.ALL)
+    allowed = (*OPERATIONS_OF[pattern.type], _O.ALL)
     if any(entry.operation not in allowed for entry in entries):
         listed = ", ".join(each.name.title().replace("_", "") for each in allowed)
         raise UsageRejected(f"ResourceType {pattern.type.name} only supports operations {listed}")

@@ -1,95 +1,24 @@
-"""Arguments and results of the admin client about access: ACLs, quotas, SCRAM credentials,
-tokens."""
+"""Arguments and results of the admin client about access: quotas, SCRAM credentials, tokens; ACLs
+are in penstock.credentials.acls, and can be imported from here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from penstock.credentials.acls import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+    PatternType,
+)
 from penstock.credentials.principal import Principal
 from penstock.credentials.scram import ITERATIONS_MIN
 
-# -- ACLs
-
-
-class AclResourceType(IntEnum):
-    """A type of resource. ANY is for filters; UNKNOWN stands for a type that only a newer server
-    knows."""
-
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    """A type of name pattern. ANY and MATCH are for filters; MATCH also finds covering prefixes and
-    `*`."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclOperation(IntEnum):
-    """An operation on a resource. ANY is for filters."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class AclPermission(IntEnum):
-    """Allow or deny. ANY is for filters."""
-
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-
-class Acl(NamedTuple):
-    """One access rule: principal, operation, resource and host; `*` stands for every host."""
-
-    resource_type: AclResourceType
-    resource_name: str
-    principal: str
-    operation: AclOperation
-    permission: AclPermission = AclPermission.ALLOW
-    host: str = "*"
-    pattern_type: PatternType = PatternType.LITERAL
-
-
-class AclFilter(NamedTuple):
-    """A filter over ACLs; the defaults find all of them."""
-
-    resource_type: AclResourceType = AclResourceType.ANY
-    resource_name: str | None = None
-    principal: str | None = None
-    operation: AclOperation = AclOperation.ANY
-    permission: AclPermission = AclPermission.ANY
-    host: str | None = None
-    pattern_type: PatternType = PatternType.ANY
-
+# Public here, too, beside the other values of an Admin.
+__all__ = ("Acl", "AclFilter", "AclOperation", "AclPermission", "AclResourceType", "PatternType")
 
 # -- quotas
 

@@ -7,31 +7,30 @@ namespace.
 """
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import TypeVar
 
-from penstock.client.admin.access_values import (
+from penstock.client.admin.part import AdminPart
+from penstock.client.cluster.limits import limited
+from penstock.client.namespace import Namespace
+from penstock.client.transport.connection import Connection
+from penstock.credentials.acls import (
+    WILDCARD,
     Acl,
     AclFilter,
     AclOperation,
     AclPermission,
     AclResourceType,
     PatternType,
+    known_member,
 )
-from penstock.client.admin.part import AdminPart
-from penstock.client.cluster.limits import limited
-from penstock.client.namespace import Namespace
-from penstock.client.transport.connection import Connection
 from penstock.errors import KafkaError, UnknownServerError, error_of, from_code
 from penstock.wire.messages import k29_describe_acls, k30_create_acls, k31_delete_acls
 
-E = TypeVar("E", bound=IntEnum)
 F = TypeVar("F", k29_describe_acls.DescribeAclsRequest, k31_delete_acls.DeleteAclsFilter)
 # A match of a deletion has the fields of both.
 AclResource = k29_describe_acls.DescribeAclsResource | k31_delete_acls.DeleteAclsMatchingAcl
 AclEntry = k29_describe_acls.AclDescription | k31_delete_acls.DeleteAclsMatchingAcl
 
-WILDCARD = "*"
 NAMED = (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID)
 
 
@@ -147,13 +146,13 @@ def _filter(kind: type[F], wanted: AclFilter) -> F:
 
 def _acl(resource: AclResource, entry: AclEntry) -> Acl:
     return Acl(
-        _known(AclResourceType, resource.resource_type),
+        known_member(AclResourceType, resource.resource_type),
         resource.resource_name,
         entry.principal,
-        _known(AclOperation, entry.operation),
-        _known(AclPermission, entry.permission_type),
+        known_member(AclOperation, entry.operation),
+        known_member(AclPermission, entry.permission_type),
         entry.host,
-        _known(PatternType, resource.pattern_type),
+        known_member(PatternType, resource.pattern_type),
     )
 
 
@@ -207,8 +206,3 @@ def _ask_delete(
         }
         for asked, told in zip(filters, answer.filter_results, strict=False)
     }
-
-
-def _known(kind: type[E], number: int) -> E:
-    """Return the enumeration's member; UNKNOWN for a number of a newer server."""
-    return kind(number) if number in kind.__members__.values() else kind(0)
