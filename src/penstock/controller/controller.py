@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.controller.acls import AclRequests
 from penstock.controller.alter_partition import AlterPartitionRequests
 from penstock.controller.broker_heartbeats import HeartbeatRequests
 from penstock.controller.broker_progress import BrokerProgress
@@ -40,6 +41,8 @@ from penstock.effects import Failure, Outcome
 from penstock.errors import KafkaError, UnsupportedVersion
 from penstock.wire.messages.k19_create_topics import CreateTopicsRequest
 from penstock.wire.messages.k20_delete_topics import DeleteTopicsRequest
+from penstock.wire.messages.k30_create_acls import CreateAclsRequest
+from penstock.wire.messages.k31_delete_acls import DeleteAclsRequest
 from penstock.wire.messages.k33_alter_configs import AlterConfigsRequest
 from penstock.wire.messages.k37_create_partitions import CreatePartitionsRequest
 from penstock.wire.messages.k43_elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -275,6 +278,10 @@ class Controller:
                 return ConfigRequests(self.image, self._rules).replace_all(message)
             case AlterUserScramCredentialsRequest():
                 return ScramRequests(self.image).alter(message)
+            case CreateAclsRequest():
+                return AclRequests(self.image, SeededRandom(event.seed)).create(message)
+            case DeleteAclsRequest():
+                return AclRequests(self.image, SeededRandom(event.seed)).delete(message)
             case AlterPartitionRequest():
                 in_sync_sets = AlterPartitionRequests(self.image, self._settings)
                 return _or_code(AlterPartitionResponse, in_sync_sets.alter, message, version)

@@ -41,6 +41,7 @@ class Delta:
     configs: tuple[ConfigResourceId, ...] = ()
     brokers: tuple[int, ...] = ()
     scram: tuple[tuple[str, int], ...] = ()  # credentials: name and mechanism
+    acls: tuple[bytes, ...] = ()  # ids of those that were added or removed
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -66,6 +67,7 @@ class ImageBuilder:
         self._configs: dict[ConfigResourceId, None] = {}
         self._brokers: dict[int, None] = {}
         self._scram: dict[tuple[str, int], None] = {}
+        self._acls: dict[bytes, None] = {}
 
     # Tables are copied when they are first written to
 
@@ -107,6 +109,7 @@ class ImageBuilder:
             configs=tuple(self._configs),
             brokers=tuple(self._brokers),
             scram=tuple(self._scram),
+            acls=tuple(self._acls),
         )
         return image, delta
 
@@ -258,6 +261,13 @@ class ImageBuilder:
             zk_migration_ready=record.zk_migration_ready,
         )
 
+    # Access
+
+    def acl(self, record: m.AccessControlEntryRecord | m.RemoveAccessControlEntryRecord) -> None:
+        is_added = isinstance(record, m.AccessControlEntryRecord)
+        self.keep("acls", record.id, record if is_added else None)
+        self._acls[record.id] = None
+
     # Kept for those who will serve them
 
     def client_quota(self, record: m.ClientQuotaRecord) -> None:
@@ -330,8 +340,8 @@ _APPLY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     m.ClientQuotaRecord: ImageBuilder.client_quota,
     m.UserScramCredentialRecord: lambda self, r: self.scram(r.name, r.mechanism, r),
     m.RemoveUserScramCredentialRecord: lambda self, r: self.scram(r.name, r.mechanism, None),
-    m.AccessControlEntryRecord: lambda self, r: self.keep("acls", r.id, r),
-    m.RemoveAccessControlEntryRecord: lambda self, r: self.keep("acls", r.id, None),
+    m.AccessControlEntryRecord: ImageBuilder.acl,
+    m.RemoveAccessControlEntryRecord: ImageBuilder.acl,
     m.DelegationTokenRecord: lambda self, r: self.keep("delegation_tokens", r.token_id, r),
     m.RemoveDelegationTokenRecord: (
         lambda self, r: self.keep("delegation_tokens", r.token_id, None)

@@ -27,6 +27,7 @@ def difference_of(before: Image, after: Image) -> Delta:
     configs = dict.fromkeys([*before.configs, *after.configs])
     brokers = dict.fromkeys([*before.brokers, *after.brokers])
     scram = dict.fromkeys([*before.scram, *after.scram])
+    acls = dict.fromkeys([*before.acls, *after.acls])
     return Delta(
         created_topics=tuple(created),
         deleted_topics=tuple(deleted),
@@ -38,6 +39,7 @@ def difference_of(before: Image, after: Image) -> Delta:
             each for each in brokers if before.brokers.get(each) != after.brokers.get(each)
         ),
         scram=tuple(each for each in scram if before.scram.get(each) != after.scram.get(each)),
+        acls=tuple(each for each in acls if before.acls.get(each) != after.acls.get(each)),
     )
 
 
