@@ -7,6 +7,7 @@ from functools import partial
 from types import FrameType
 
 from bench.servers import CACHE
+from compat.access import check_access
 from compat.cluster import check_cluster
 from compat.commands import check_commands
 from compat.compaction import check_compaction
@@ -39,6 +40,7 @@ CHECKS = {
     "mixed": check_mixed,
     "security": check_security,
     "logins": check_logins,
+    "access": check_access,
     "client": check_raw_client,
     "suite": check_suite,
     "pipelines": check_pipelines,

@@ -18,7 +18,7 @@ from penstock.errors import (
 from penstock.model import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from penstock.testing.cluster import Cluster
 from penstock.wire.apis import APIS
-from penstock.wire.codec import read
+from penstock.wire.codec import read, write
 from penstock.wire.frame import parse_response_header, request_frame
 from penstock.wire.messages import k01_fetch as k01
 from penstock.wire.messages import k03_metadata as k03
@@ -36,9 +36,11 @@ from penstock.wire.messages import k63_broker_heartbeat as k63
 from penstock.wire.messages import k67_allocate_producer_ids as k67
 from penstock.wire.messages import k70_controller_registration as k70
 from penstock.wire.messages import k73_assign_replicas_to_dirs as k73
+from penstock.wire.records.principal import DefaultPrincipalData
 
 CONTROLLER_KEYS = [key for key in HANDLERS if APIS[key].listeners == {"controller"}]
 FETCH = 1
+PRINCIPAL_VERSION = b"\0\0"
 SIZE_BYTES = 4
 NODE_UNKNOWN = 77
 
@@ -95,7 +97,12 @@ def _create(asker: Asker, version: int) -> object:
 
 def _envelope(key: int, version: int, message: object) -> k58.EnvelopeRequest:
     frame = request_frame(key, version, 9, "client", message)
-    return k58.EnvelopeRequest(request_data=frame[SIZE_BYTES:])
+    principal = DefaultPrincipalData(type="User", name="ANONYMOUS")
+    return k58.EnvelopeRequest(
+        request_data=frame[SIZE_BYTES:],
+        request_principal=PRINCIPAL_VERSION + write(principal, 0),
+        client_host_address=bytes((127, 0, 0, 1)),
+    )
 
 
 def _fetch_snapshot(asker: Asker, version: int) -> object:

@@ -8,6 +8,7 @@ from simulated_node import CREATE_TOPICS, METADATA, Bench, metadata, replies
 
 from own_thread import patch_own_thread
 from penstock.broker.partitions.partition_creation import PartitionCreation
+from penstock.credentials.principal import Caller
 from penstock.errors import TopicAlreadyExists
 from penstock.wire.messages import k19_create_topics as k19
 
@@ -44,7 +45,9 @@ class Stalled:
     def __init__(self) -> None:
         self.waiting: list[Callable[[Any], None]] = []
 
-    def __call__(self, _message: Any, _version: int, done: Callable[[Any], None]) -> None:
+    def __call__(
+        self, _message: Any, _version: int, done: Callable[[Any], None], _caller: Caller
+    ) -> None:
         self.waiting.append(done)
 
 
@@ -77,7 +80,11 @@ class Held:
         monkeypatch.setattr(bench.broker.metadata, "submit", self._submit)
 
     def _submit(
-        self, message: k19.CreateTopicsRequest, _version: int, done: Callable[[Any], None]
+        self,
+        message: k19.CreateTopicsRequest,
+        _version: int,
+        done: Callable[[Any], None],
+        _caller: Caller | None = None,
     ) -> None:
         names = [each.name for each in message.topics]
         self.asked.append(names)
@@ -148,8 +155,8 @@ def test_a_topic_that_is_made_while_its_answer_is_written_is_unknown_in_it(
 ) -> None:
     create_topics = bench.broker.auto_topics.create
 
-    def create_slowly(names: list[str]) -> None:
-        create_topics(names)
+    def create_slowly(names: list[str], caller: Caller) -> None:
+        create_topics(names, caller)
         bench.settle(1_000)  # the slices of the answer come after that
 
     monkeypatch.setattr(bench.broker.auto_topics, "create", create_slowly)

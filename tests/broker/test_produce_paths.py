@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client.transport.connection import Connection
+from penstock.credentials.principal import anonymous_at
 from penstock.model import ZERO_ID
 from penstock.testing import Cluster
 from penstock.wire.batch import Record, build_batch
@@ -23,6 +24,8 @@ from penstock.wire.messages.k03_metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+
+ANYBODY = anonymous_at("")
 
 PARTITIONS = 4
 TOPICS = ("short", "a-topic-with-a-longer-name")
@@ -119,7 +122,7 @@ def test_the_remembered_way_was_taken(sides: tuple[Side, Side]) -> None:
     for side in sides:
         side.ask(random_request(random.Random("any")), 11, 1)
     routes = [
-        sum(map(len, side.cluster.broker.produce_cache.routes))
+        sum(map(len, side.cluster.broker.produce_cache.routes_of(ANYBODY)))
         for side in (remembering, forgetting)
     ]
     assert routes[0] > 0 and routes[1] == 0
@@ -129,4 +132,5 @@ def test_the_memo_is_emptied_when_metadata_moves(sides: tuple[Side, Side]) -> No
     remembering = sides[0]
     remembering.ask(random_request(random.Random("any")), 11, 1)
     remembering.cluster.create_topic("another")
-    assert sum(map(len, remembering.cluster.broker.produce_cache.routes)) == 0
+    routes = remembering.cluster.broker.produce_cache.routes_of(ANYBODY)
+    assert sum(map(len, routes)) == 0

@@ -114,6 +114,9 @@ class FakeTarget:
     def succeeded(self, _ticket: Any, _base_offset: int, _append_time_ms: int) -> None:
         """Do nothing: tests look at the log."""
 
+    def denial(self, _topic: str, *, transactional: bool) -> None:
+        assert transactional
+
     def failed(self, _ticket: Any, error: KafkaError) -> None:
         self.errors.append(error)
 

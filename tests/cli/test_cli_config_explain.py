@@ -46,7 +46,6 @@ def test_an_unknown_key_gets_the_nearest() -> None:
     [
         ("remote.log.storage.system.enable", "true stops the start."),
         ("remote.storage.enable", "true is rejected."),
-        ("authorizer.class.name", "a value stops the start. Empty allows everything."),
     ],
 )
 def test_a_key_that_is_rejected_is_not_called_accepted(name: str, end: str) -> None:

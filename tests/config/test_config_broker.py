@@ -208,9 +208,7 @@ def test_the_inter_broker_listener_must_exist() -> None:
 
 
 def test_protection_that_is_not_there_is_not_promised() -> None:
-    assert "access control is not served yet" in refusal(
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    )
+    assert "a node here runs no Java" in refusal(authorizer_class_name="com.example.Authorizer")
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -25,6 +25,9 @@ OWN_DEFAULTS = {
 }
 # Keys that Kafka's definition does not have: set only while brokers run, of old, or our own.
 OWN_KEYS = {
+    "allow.everyone.if.no.acl.found",  # Kafka's authorizer reads these two for itself
+    "super.users",
+    "audit.grants",
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",

@@ -41,7 +41,8 @@ def problems(text: str, *sets: str, environment: dict[str, str] | None = None) -
         ("log.roll.ms=0", 2, "log.roll.ms"),
         ("log.roll.ms=-1", 2, "log.roll.ms"),
         ("log.roll.jitter.ms=-1", 2, "log.roll.jitter.ms"),
-        ("authorizer.class.name=x", 2, "access control"),
+        ("authorizer.class.name=x", 2, "runs no Java"),
+        ("super.users=alice", 2, "is no principal"),
         ("remote.log.storage.system.enable=true", 2, "tiered storage"),
     ],
 )

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from offset_story import Story
+from open_access import without_authorizer
 
 from penstock.broker.coordinators.coordinators import Coordinators
 from penstock.broker.handlers import k08_offset_commit, k09_offset_fetch, k47_offset_delete
@@ -105,7 +106,9 @@ class OffsetBroker:
             group_runtime=self._runtime, call=lambda _request, sent: GroupRequest(sent, version)
         )
         coordinators.submit = partial(Coordinators.submit, coordinators)
-        broker = SimpleNamespace(image=self.image, coordinators=coordinators)
+        broker = SimpleNamespace(
+            image=self.image, coordinators=coordinators, access=without_authorizer()
+        )
         received: Any = read(request_class(key), version, write(message, version))
         response = handle(broker, request, received)
         if response is not None:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 from classic_story import name_of
+from open_access import without_authorizer
 
 from penstock.broker.handlers import (
     k11_join_group,
@@ -80,9 +81,15 @@ class FakeCoordinators:
         return GroupRequest(message, request.api_version)
 
     def ask_group(
-        self, group_id: str, request: "FakeRequest", message: Any, refused: Callable[..., Any]
+        self,
+        group_id: str,
+        request: "FakeRequest",
+        message: Any,
+        refused: Callable[..., Any],
+        may_have: Callable[[], bool] = lambda: True,
     ) -> None:
         def done(result: Any) -> None:
+            assert may_have()
             request.reply(refused(result) if isinstance(result, KafkaError) else result)
 
         self.group_runtime(group_id).submit(self.call(request, message), done)
@@ -91,6 +98,7 @@ class FakeCoordinators:
 class FakeBroker:
     def __init__(self) -> None:
         self.coordinators = FakeCoordinators()
+        self.access = without_authorizer()
 
 
 class FakeRequest:

@@ -8,7 +8,8 @@ import pytest
 from own_thread import patch_own_thread
 from penstock.broker.links.link_connection import LinkFailed
 from penstock.controller.image import NO_LEADER
-from penstock.errors import KafkaError
+from penstock.credentials.principal import Caller, Principal
+from penstock.errors import KafkaError, TopicAuthorizationFailed
 from penstock.node.cluster_metadata import ClusterMetadata
 from penstock.testing.sim.cluster import COMBINED, SimCluster
 from penstock.testing.sim.network import HostNetwork
@@ -358,3 +359,23 @@ def test_a_broker_of_another_cluster_gives_up_and_says_so() -> None:
     cluster.simulation.run_until(lambda: stranger.is_over, limit_ms=5_000)
     assert "belong to another cluster" in (stranger.failure or "")
     assert "another-cluster-000000" in (stranger.failure or "")
+
+
+def test_a_forwarded_request_is_judged_by_its_client() -> None:
+    guarded = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",  # the nodes, which do not log in
+    }
+    cluster = SimCluster(SEED, settings=guarded)
+    cluster.start()
+    node = cluster.nodes[followers(cluster)[0]]
+    topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    codes: list[int] = []
+    for name in ("ann", "ANONYMOUS"):
+        answers: list[CreateTopicsResponse] = []
+        caller = Caller(Principal(name), "10.0.0.1")
+        node.broker.metadata.submit(request, CREATE_TOPICS_VERSION, answers.append, caller)
+        cluster.simulation.run_until(lambda: bool(answers))  # noqa: B023 - called at once
+        codes.append(answers[0].topics[0].error_code)
+    assert codes == [TopicAuthorizationFailed.code, 0]

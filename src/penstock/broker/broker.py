@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.broker.access import AccessControl
 from penstock.broker.background.throttled_log import ThrottledLog
 from penstock.broker.cleaner.cleaner import Cleaner
 from penstock.broker.fetch.sessions import SESSION_EVICTION_MS, FetchSessions, FetchSet
@@ -78,6 +79,9 @@ class Broker:
         self.incarnation_ids: tuple[bytes, ...] = ()  # of this process, once it registers
         self.metadata = metadata
         self.image = metadata.image
+        self.access = AccessControl(world, config, self.image)
+        if metadata.is_active:
+            self.access.open()
         self.elections = LeaderElections()
         world.workers.use(self.settings.background_threads)
         self.sliced_work = SlicedWork(world.clock, world.timers)
@@ -89,7 +93,7 @@ class Broker:
         self.rejections = ThrottledLog()
         self.request_metrics: RequestMetrics = RequestMetrics()
         self.reporters: list[ProgressReporter] = []  # parts with long tasks
-        self.produce_cache = ProduceCache()
+        self.produce_cache: ProduceCache = ProduceCache(by_caller=self.access.enabled)
         self.metadata_cache = MetadataCache()
         self.auto_topics = AutoTopics(metadata)
         self.sessions = FetchSessions(
@@ -299,6 +303,9 @@ class Broker:
         """Take over a new image of the metadata."""
         self.elections.follow(self.image, image, delta, is_active=self.metadata.is_active)
         self.image = image
+        self.access.follow(image, delta)
+        if self.metadata.is_active:
+            self.access.open()
         self.clear_caches()
         own = ConfigResourceId(BROKER, str(self.node_id))
         if any(resource in (own, EVERY_BROKER) for resource in delta.configs):
@@ -375,8 +382,10 @@ class Broker:
         if timeout_ms is not None:
             at = self.world.clock.mono_ms() + timeout_ms
             timer = self.world.timers.at(at, lambda: request.run(late))
-        submit = self.metadata.submit if is_client else self.metadata.submit_here
-        submit(message, request.api_version, done)
+        if is_client:
+            self.metadata.submit(message, request.api_version, done, request.caller)
+        else:
+            self.metadata.submit_here(message, request.api_version, done)
 
     # -- the disk, without waiting for it
 

@@ -58,6 +58,7 @@ class ClientConnection(Protocol):
     on_closed: list[Callable[[], None]]
     on_drain: list[Callable[[], None]]
     produce_prefix: int
+    produce_routes: list[dict[bytes, Any]]
     replies: deque[Slot]
     peer: Peer
     session: SaslSession | None
@@ -210,7 +211,7 @@ class ClientRequest:
 class PieceRequest(ClientRequest):
     """A piece of a long request, whose answer is joined with those of the other pieces."""
 
-    __slots__ = ("_done", "response")
+    __slots__ = ("_caller", "_done", "response")
 
     def __init__(self, whole: ClientRequest, done: Callable[[], None]) -> None:
         super().__init__(
@@ -223,7 +224,12 @@ class PieceRequest(ClientRequest):
             whole.arrived_ms,
         )
         self._done = done
+        self._caller = whole.caller
         self.response: Any = None
+
+    @property
+    def caller(self) -> Caller:
+        return self._caller
 
     def reply(self, response: Any) -> None:
         """Keep the answer for the join."""

@@ -7,12 +7,14 @@ other APIs, are timed one by one.
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from penstock.errors import (
     CorruptMessage,
     KafkaStorageError,
     MessageTooLarge,
+    NotController,
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
@@ -114,6 +116,14 @@ class _Places(NamedTuple):
 
 
 _places: dict[type, _Places] = {}
+
+PARTS_READ = 4  # of an answer, to see whether a controller is not active
+
+
+def says_not_controller(response: Any) -> bool:
+    """Return whether a controller that is not active has answered: each part of its answer says
+    so."""
+    return NotController.code in islice(errors_in(response), PARTS_READ)
 
 
 def errors_in(response: Any) -> Iterator[int]:

@@ -126,8 +126,7 @@ CUTS: dict[int, tuple[PieceRule, ...]] = {
         ),
     ),
     28: (PieceRule(_topics(), equals=Equals.APART),),
-    30: (PieceRule((Level("creations", "results"),), equals=Equals.APART),),
-    31: (PieceRule((Level("filters", "filter_results"),), equals=Equals.APART),),
+    31: (PieceRule((Level("filters", "filter_results"),), equals=Equals.APART, items=5),),
     32: (PieceRule((Level("resources", "results", (*_RESOURCE, "configuration_keys")),), items=1),),
     33: (
         PieceRule((Level("resources", "responses", _RESOURCE),), equals=Equals.TOGETHER, items=10),

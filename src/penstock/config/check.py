@@ -153,14 +153,30 @@ def _check_limits_of_requests(config: BrokerConfig) -> None:
         )
 
 
-def _check_access_control(config: BrokerConfig) -> None:
-    # Accepting the key without effect would promise a missing protection.
-    if config.text("authorizer.class.name"):
+AUTHORIZER, SUPER_USERS = "authorizer.class.name", "super.users"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def _check_authorizer(config: BrokerConfig) -> None:
+    name = config.text(AUTHORIZER)
+    if name and name != STANDARD_AUTHORIZER:
         raise WrongSetting(
-            "authorizer.class.name: access control is not served yet; remove the line only if "
-            "everyone who reaches the listeners may do everything",
-            "authorizer.class.name",
+            f"{AUTHORIZER}: {name} is a class of its own, and a node here runs no Java. Set"
+            f" {STANDARD_AUTHORIZER}, whose rules are built in; remove the line only if everyone"
+            " who reaches the listeners may do everything",
+            AUTHORIZER,
         )
+
+
+def _check_super_users(config: BrokerConfig) -> None:
+    for text in config.text(SUPER_USERS).split(";"):
+        kind, _, name = text.strip().partition(":")
+        if text.strip() and not (kind and name):
+            raise WrongSetting(
+                f"{SUPER_USERS}: {text.strip()!r} is no principal; write User:alice, and a"
+                " semicolon between two of them",
+                SUPER_USERS,
+            )
 
 
 def _check_tiering(config: BrokerConfig) -> None:
@@ -180,7 +196,8 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_retention,
     _check_cleaner,
     _check_limits_of_requests,
-    _check_access_control,
+    _check_authorizer,
+    _check_super_users,
     _check_tiering,
 )
 

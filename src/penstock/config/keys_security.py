@@ -17,9 +17,16 @@ from penstock.config.key import (
 )
 
 KEYS: tuple[Key, ...] = (
+    read_only("allow.everyone.if.no.acl.found", BOOLEAN, False).now(
+        "Allows everybody everything on resources that no access control list is about. Needs an "
+        "authorizer."
+    ),
+    read_only("audit.grants", BOOLEAN, False).now(
+        "Writes allowed requests to the log penstock.audit too. Denied ones are always there."
+    ),
     read_only("authorizer.class.name", STRING, "").now(
-        "Turns on access control lists, which are not served yet: a value stops the start. Empty "
-        "allows everything."
+        "Turns on access control lists: org.apache.kafka.metadata.authorizer.StandardAuthorizer. "
+        "Empty allows everything."
     ),
     read_only("connection.failed.authentication.delay.ms", INT, 100, at_least(0)).now(
         "How long a failed login waits for its answer."
@@ -162,5 +169,9 @@ KEYS: tuple[Key, ...] = (
     per_broker("ssl.truststore.password", PASSWORD, None).now("The password of that file."),
     per_broker("ssl.truststore.type", STRING, "JKS").now(
         "The format of that file; its bytes decide."
+    ),
+    read_only("super.users", STRING, "").now(
+        "The principals that may do everything, separated by semicolons: User:admin;User:node-1. "
+        "The nodes of a cluster are among them. Needs an authorizer."
     ),
 )

@@ -8,7 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig, Setting
-from penstock.config.check import PartialConfig, broker_problems
+from penstock.config.check import (
+    AUTHORIZER,
+    STANDARD_AUTHORIZER,
+    PartialConfig,
+    broker_problems,
+)
 from penstock.config.environment import settings_in, variable_of_key
 from penstock.config.key import Effect
 from penstock.config.properties import PropertiesError, parse_properties
@@ -78,6 +83,9 @@ class _FoundValue(NamedTuple):
     rank: int
 
 
+NOT_SET = _FoundValue("", "", "", 0)
+
+
 def load(
     files: Sequence[ConfigText] = (),
     environment: Mapping[str, str] | None = None,
@@ -100,6 +108,13 @@ def load(
             warnings.append(f"{each.key}: {before.where} is overridden by {each.where}")
         settings[each.key] = each
     _drop_shadows(settings, warnings)
+    if not settings.get(AUTHORIZER, NOT_SET).text.strip():
+        warnings += (
+            f"{settings[name].where}: {name} has no effect without an authorizer: everyone who "
+            f"reaches the listeners may do everything. Set {AUTHORIZER}={STANDARD_AUTHORIZER}"
+            for name in AUTHORIZER_KEYS
+            if name in settings
+        )
     unreadable = [each.key for each in settings.values() if not _check_value(each, problems)]
     static = {key: Setting(each.text, each.where) for key, each in settings.items()}
     config = PartialConfig(static, unreadable) if unreadable else BrokerConfig(static)
@@ -152,12 +167,6 @@ def _is_known(found: _FoundValue, warnings: list[str], problems: list[str]) -> b
         (problems if gone.stops else warnings).append(f"{found.where}: {name}: {gone.way_out}")
         return False
     if belongs_to_plugin(name):
-        return False
-    if name in AUTHORIZER_KEYS:
-        warnings.append(
-            f"{found.where}: {name} has no effect without an authorizer, and none is served yet: "
-            "everyone who reaches the listeners may do everything"
-        )
         return False
     hint = "it is ignored"
     if (topic_key := TOPIC_KEYS.get(name)) is not None and topic_key.synonyms:

@@ -41,7 +41,7 @@ CLIENT_METRICS_KEYS: Mapping[str, Key] = {key.name: key for key in keys_client_m
 # `listener.name.<listener>.<key>` restricts a key to one listener; the others belong to plug-ins.
 LISTENER_PREFIX = "listener.name."
 _PLUGIN_PREFIXES = ("config.providers.", "metrics.context.", "rlmm.config.", "rsm.config.")
-# Kafka's own authorizer reads these. They are no broker keys there either.
+# These have no effect without an authorizer.
 AUTHORIZER_KEYS = ("allow.everyone.if.no.acl.found", "super.users")
 
 

@@ -13,6 +13,7 @@ from penstock.broker.metadata.quorum_controller import QuorumController
 from penstock.controller.delta import Delta
 from penstock.controller.describe import describe_quorum
 from penstock.controller.image import Image
+from penstock.credentials.principal import Caller
 from penstock.errors import KafkaError
 from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.node.submission import Settle, Submission
@@ -98,9 +99,11 @@ class ClusterMetadata:
     def submit_here(self, message: Any, version: int, done: Settle, /) -> None:
         self.quorum.submit(message, version, done)
 
-    def submit(self, message: Any, version: int, done: Settle) -> None:
+    def submit(
+        self, message: Any, version: int, done: Settle, caller: Caller | None = None
+    ) -> None:
         """Hand a request to the active controller; see broker.metadata.cluster_metadata."""
-        self._begin(message, version, done, follows=True)
+        self._begin(message, version, done, caller, follows=True)
 
     def ask_once(
         self, message: Any, expect: type[R], done: Callable[[R | Exception], None]
@@ -113,15 +116,17 @@ class ClusterMetadata:
         else:
             self.channel.send(message, expect, LinkPurpose.SHORT, self._timeout_ms, done)
 
-    def describe_everywhere(self, message: Any, version: int, done: Settle) -> None:
+    def describe_everywhere(self, message: Any, version: int, done: Settle, caller: Caller) -> None:
         """Describe the quorum as its leader sees it."""
         view = self.describe()
         if view.led is not None:
             done(describe_quorum(message, view))
         else:
-            self._begin(message, version, done, follows=False)
+            self._begin(message, version, done, caller, follows=False)
 
-    def _begin(self, message: Any, version: int, done: Settle, *, follows: bool) -> None:
+    def _begin(
+        self, message: Any, version: int, done: Settle, caller: Caller | None, *, follows: bool
+    ) -> None:
         def over(result: Any) -> None:
             self._pending.pop(submission, None)
             if follows and submission.was_forwarded and not isinstance(result, KafkaError):
@@ -129,7 +134,7 @@ class ClusterMetadata:
             else:
                 done(result)
 
-        submission = Submission(self, message, version, self._timeout_ms, over)
+        submission = Submission(self, message, version, caller, self._timeout_ms, over)
         self._pending[submission] = None
         submission.attempt()
 

@@ -13,7 +13,7 @@ from penstock.broker.links.link_connection import LinkFailed, LinkRequest
 from penstock.broker.links.links import LinkPurpose
 from penstock.controller.delta import Delta
 from penstock.controller.image import Image
-from penstock.errors import KafkaError, NotController, from_code
+from penstock.errors import ClusterAuthorizationFailed, KafkaError, NotController, from_code
 from penstock.node.broker_lifecycle import (
     BrokerLeft,
     BrokerLifecycle,
@@ -211,7 +211,13 @@ class ControllerContact:
     def _registered(self, result: k62.BrokerRegistrationResponse | Exception) -> None:
         epoch = result if isinstance(result, Exception) else result.broker_epoch
         if isinstance(result, Exception):
-            log.debug("the registration of this broker waits: %s", result)
+            log.log(
+                logging.WARNING
+                if isinstance(result, ClusterAuthorizationFailed)
+                else logging.DEBUG,
+                "the registration of this broker waits: %s",
+                result,
+            )
         self._do(self._lifecycle.registered(epoch, self._now()))
 
     def _heard(self, result: k63.BrokerHeartbeatResponse | Exception) -> None:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from penstock.broker.access import NO_SUPER_USER
 from penstock.broker.background.background_tasks import BackgroundTasks
 from penstock.broker.broker import Broker
 from penstock.broker.handlers import CONTROLLER
@@ -166,6 +167,8 @@ class PenstockNode:
         self.metadata, self.broker = metadata, broker
         if self._watch is not None:
             broker.recovery_progress.watch = self._watch
+        if metadata.is_active and broker.access.admits_nobody:
+            raise StartRefused(NO_SUPER_USER)
         metadata.on_image(broker.follow)
         metadata.on_image(links.follow)
         broker.use_directories(self._log_directories(broker, data_disks, ids), disks[0])
@@ -311,6 +314,10 @@ class PenstockNode:
 
     def _ready(self) -> None:
         assert self.broker is not None, "ready before opened"
+        if self.broker.access.admits_nobody:
+            self._give_up(NO_SUPER_USER)
+            return
+        self.broker.access.open()
         for listener in self.broker.listeners:
             if listener.kind != CONTROLLER:
                 listener.serve()

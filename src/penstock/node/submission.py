@@ -1,15 +1,19 @@
 """One request of a node to the active controller: attempts until an answer or a deadline.
 
-A request of a client travels in an Envelope, a request of brokers and controllers by itself. After
-a failure a request is sent again, like Kafka's: the former controller may have handled it already.
+A request of a client travels in an Envelope, with the client's principal and address; a request of
+a node itself travels alone. After a failure a request is sent again, like Kafka's: the former
+controller may have handled it already.
 """
 
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import Any, Protocol
 
 from penstock.broker.links.controller_channel import ControllerChannel
 from penstock.broker.links.link_connection import LinkRequest
 from penstock.broker.links.links import LinkPurpose
+from penstock.broker.request_metrics import says_not_controller
+from penstock.credentials.principal import Caller
 from penstock.errors import (
     KafkaError,
     NotController,
@@ -17,7 +21,7 @@ from penstock.errors import (
     UnknownServerError,
     from_code,
 )
-from penstock.wire.apis import APIS, CONTROLLER, response_class
+from penstock.wire.apis import response_class
 from penstock.wire.codec import read, write
 from penstock.wire.frame import parse_response_header, request_frame
 from penstock.wire.messages.k58_envelope import EnvelopeRequest, EnvelopeResponse
@@ -29,10 +33,17 @@ from penstock.world import Timer, World
 RETRY_MS = 50
 SIZE_BYTES = 4  # before a frame; an envelope has its own length
 PRINCIPAL_VERSION = b"\0\0"
-ANONYMOUS = PRINCIPAL_VERSION + write(DefaultPrincipalData(type="User", name="ANONYMOUS"), 0)
 NO_ADDRESS = bytes(4)
 
 Settle = Callable[[Any], None]
+
+
+def _address_bytes(host: str) -> bytes:
+    """Return the bytes of an address; zeros for the name of a simulated host."""
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return NO_ADDRESS
 
 
 class ControllerAccess(Protocol):
@@ -58,11 +69,18 @@ class Submission:
     """A request without an answer so far; `done` gets the response or a KafkaError, once."""
 
     def __init__(
-        self, access: ControllerAccess, message: Any, version: int, timeout_ms: int, done: Settle
+        self,
+        access: ControllerAccess,
+        message: Any,
+        version: int,
+        caller: Caller | None,
+        timeout_ms: int,
+        done: Settle,
     ) -> None:
         self._access = access
         self._message = message
         self._version = version
+        self._caller = caller
         self._done = done
         key = schema_of(type(message)).key
         assert key is not None, f"{type(message).__name__} is no request"
@@ -91,21 +109,26 @@ class Submission:
             access.submit_here(self._message, self._version, answered)
             return
         left_ms = max(1.0, self._deadline_ms - access.world.clock.mono_ms())
-        if APIS[self._key].listeners == CONTROLLER:
+        if self._caller is None:
             self._request = access.channel.send(
                 self._message, response_class(self._key), LinkPurpose.SHORT, left_ms, answered
             )
         else:
             self._request = access.channel.send(
-                self._envelope(), EnvelopeResponse, LinkPurpose.SHORT, left_ms, answered
+                self._envelope(self._caller), EnvelopeResponse, LinkPurpose.SHORT, left_ms, answered
             )
 
-    def _envelope(self) -> EnvelopeRequest:
+    def _envelope(self, caller: Caller) -> EnvelopeRequest:
         frame = request_frame(self._key, self._version, 0, None, self._message)
+        principal = DefaultPrincipalData(
+            type=caller.principal.type,
+            name=caller.principal.name,
+            token_authenticated=caller.by_token,
+        )
         return EnvelopeRequest(
             request_data=frame[SIZE_BYTES:],
-            request_principal=ANONYMOUS,
-            client_host_address=NO_ADDRESS,
+            request_principal=PRINCIPAL_VERSION + write(principal, 0),
+            client_host_address=_address_bytes(caller.host),
         )
 
     def leader_changed(self) -> None:
@@ -133,7 +156,7 @@ class Submission:
         self._request = None
         if isinstance(result, EnvelopeResponse):
             result = self._unwrap(result)
-        if getattr(result, "error_code", 0) == NotController.code:
+        if not isinstance(result, Exception) and says_not_controller(result):
             result = NotController()
         failed = isinstance(result, Exception) and not isinstance(result, KafkaError)
         if failed or isinstance(result, NotController):

@@ -25,6 +25,7 @@ from penstock.coordinator.transactions.transaction_settings import TransactionSe
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    GroupAuthorizationFailed,
     KafkaError,
     NotCoordinator,
     from_code,
@@ -207,6 +208,9 @@ class Coordinators:
             request.client_id or "",
             f"/{request.connection.peer.address[0]}",  # as Java prints an address
             self._broker.world.entropy.uuid() if type(message) in NEED_RANDOM else NO_RANDOM,
+            self._broker.access.visible_topics(request.caller)
+            if type(message) is ConsumerGroupHeartbeatRequest
+            else None,
         )
 
     def submit(
@@ -226,11 +230,15 @@ class Coordinators:
         request: "ClientRequest",
         message: Any,
         rejected: Callable[[KafkaError], Any],
+        may_have: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Reply with the answer of the group's coordinator; `rejected` turns an error into one."""
+        """Reply with the answer of the group's coordinator; `rejected` turns an error into one.
+        `may_have` returns whether the caller still has permission when the answer is there."""
 
         def done(result: Any) -> None:
             try:
+                if not may_have():
+                    result = GroupAuthorizationFailed()
                 request.reply(
                     rejected(to_client_error(result)) if isinstance(result, KafkaError) else result
                 )

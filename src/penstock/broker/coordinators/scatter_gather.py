@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.broker.coordinator_errors import to_client_error
-from penstock.broker.metadata.authorized_operations import GROUP_OPERATIONS
 from penstock.broker.sliced_work import Slices
 from penstock.coordinator.groups.machine import GroupCoordinator
 from penstock.errors import NONE, KafkaError
@@ -86,9 +85,12 @@ def ask_about_groups(
 
 
 def described_groups(
-    replies: Iterable[tuple[list[str], Any]], rejected: Callable[..., G], *, with_operations: bool
+    replies: Iterable[tuple[list[str], Any]],
+    rejected: Callable[..., G],
+    operations_on: Callable[[str], int] | None,
 ) -> dict[str, G]:
-    """Return the descriptions by group; `rejected` makes the one of a group with an error."""
+    """Return the descriptions by group; `rejected` makes the one of a group with an error.
+    `operations_on` returns the authorized operations on a group, if the request asks for them."""
     described: dict[str, Any] = {}
     for group_ids, answer in replies:
         if isinstance(answer, KafkaError):
@@ -98,8 +100,8 @@ def described_groups(
                 described[each] = rejected(group_id=each, error_code=code, error_message=message)
         else:
             described.update(zip(group_ids, answer.groups, strict=True))
-    if with_operations:
+    if operations_on is not None:
         for group in described.values():
             if group.error_code == NONE:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = operations_on(group.group_id)
     return described

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from penstock.broker.fetch.replica_fetch import NO_REPLICA, replica_of
 from penstock.broker.sliced_work import Slices, Work
+from penstock.credentials.principal import Caller
 from penstock.errors import (
     FetchSessionIdNotFound,
     FetchSessionTopicIdError,
@@ -53,6 +54,7 @@ class WatchedPartition:
 
     __slots__ = (
         "_set",
+        "checked",
         "index",
         "partition",
         "sent_high_watermark",
@@ -69,6 +71,7 @@ class WatchedPartition:
         self.partition: Partition | None = None
         self.sent_high_watermark = -1
         self.sent_log_start = -1
+        self.checked: object = None  # the check of access that the partition has passed
 
     def partition_changed(self) -> None:
         """Mark the partition dirty: its offsets moved."""
@@ -116,6 +119,7 @@ class FetchSet:
     """The partitions of one session, or of one fetch without a session."""
 
     __slots__ = (
+        "access",
         "changes",
         "closed",
         "contact",
@@ -145,6 +149,7 @@ class FetchSet:
         self.contact: FetchContact | None = None  # of a follower
         self.replica_id = NO_REPLICA
         self.outside: dict[WatchedPartition, None] = {}  # where the follower is not in sync
+        self.access: object = None  # the caller, and the generation of the rules that holds
 
     def arrive(self, replica_id: int, now_ms: float) -> None:
         """Note a fetch of a follower: its clean partitions are caught up at this time."""
@@ -153,6 +158,13 @@ class FetchSet:
             self.contact = FetchContact(now_ms)
         elif self.contact.arrive(now_ms):
             self.dirty.update(dict.fromkeys(self.watched.values()))
+
+    def check_as(self, caller: Caller, generation: int) -> None:
+        """Have all partitions checked again, unless caller and rules are those of the last
+        check."""
+        access = caller, generation
+        if self.access != access:
+            self.access = access
 
     def mark_dirty(self, watched: WatchedPartition) -> None:
         self.dirty[watched] = None

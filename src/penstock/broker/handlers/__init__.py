@@ -1,7 +1,9 @@
 """One file per API. The list below is what a node serves, and what ApiVersions says.
 
 A listener of clients and a controller listener serve what wire/apis.py gives each of them. An API
-of both may have `handle_on_controller` beside `handle`.
+of both may have `handle_on_controller` beside `handle`. A caller without the permission for a whole
+request (security/permissions.py) does not reach the handler. The answer is the error of the
+response, or what the handler's `denied` makes of the request.
 """
 
 from collections.abc import Callable
@@ -11,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
+from penstock.credentials.acls import AclOperation
+from penstock.errors import ClusterAuthorizationFailed, KafkaError
+from penstock.security.permissions import PERMISSIONS
+from penstock.wire.apis import response_class
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -99,8 +105,43 @@ def handler_for(listener_kind: str, key: int) -> Handler:
         handler = module.handle
         if listener_kind == CONTROLLER:
             handler = getattr(module, "handle_on_controller", handler)
+        assert key in PERMISSIONS, f"security/permissions.py has no line for the API {key}"
+        operations = PERMISSIONS[key].whole_on(listener_kind)
+        if operations:
+            denied = getattr(module, "denied", None)
+            handler = _guarded(handler, operations, denied)
         _loaded[listener_kind, key] = handler
     return handler
+
+
+def _guarded(
+    handler: Handler,
+    operations: tuple[AclOperation, ...],
+    denied: Callable[[Any, KafkaError], Any] | None,
+) -> Handler:
+    """Return a handler that callers reach with one of these permissions on the cluster."""
+
+    def guarded(broker: "Broker", request: ClientRequest, message: Any) -> Any:
+        if broker.access.allows_whole(request, operations):
+            return handler(broker, request, message)
+        error = ClusterAuthorizationFailed()
+        if denied is not None:
+            return denied(message, error)
+        return whole_failure(request.api_key, error)
+
+    return guarded
+
+
+def whole_failure(key: int, error: KafkaError) -> Any:
+    """Return an answer with the error of a whole request; raise the error without a field for
+    it."""
+    response = response_class(key)()
+    if not hasattr(response, "error_code"):
+        raise error
+    response.error_code = error.code
+    if hasattr(response, "error_message"):
+        response.error_message = error.message
+    return response
 
 
 def handle(broker: "Broker", request: ClientRequest, message: Any) -> Slices[Any]:

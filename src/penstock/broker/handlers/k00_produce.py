@@ -26,6 +26,7 @@ from penstock.broker.produce.record_validation import (
 )
 from penstock.broker.request import ClientConnection, Slot, failed
 from penstock.broker.sliced_work import Slices
+from penstock.credentials.principal import Caller
 from penstock.errors import (
     InvalidRecord,
     InvalidRequiredAcks,
@@ -34,10 +35,12 @@ from penstock.errors import (
     MessageTooLarge,
     NotEnoughReplicas,
     RequestTimedOut,
+    TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
     UnsupportedCompressionType,
 )
 from penstock.model import INTERNAL_TOPICS
+from penstock.security.permissions import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from penstock.wire.batch import (
     ATTRIBUTES,
     CODEC_MASK,
@@ -81,12 +84,14 @@ _INT32 = Struct(">i")
 class GeneralProduce:
     """A request on the general path: answered when its last partition has settled."""
 
+    api_key = PRODUCE
     __slots__ = (
         "_broker",
         "_entries",
         "_left",
         "_response",
         "_since_ms",
+        "_transactional_id",
         "acks",
         "connection",
         "correlation_id",
@@ -104,6 +109,7 @@ class GeneralProduce:
         request: ProduceRequest,
     ) -> None:
         self._broker = broker
+        self._transactional_id = request.transactional_id
         self.connection = connection
         self.version = version
         self.correlation_id = correlation_id
@@ -116,6 +122,19 @@ class GeneralProduce:
         self._left = 1 + partitions
         self._since_ms = connection.active_at_ms
         broker.request_metrics.timed_alone += 1
+
+    @property
+    def caller(self) -> Caller:
+        return self.connection.caller
+
+    def denial(self, topic: str, *, transactional: bool) -> KafkaError | None:
+        """Return the error of a caller who may not write now: batches may have waited."""
+        access, name = self._broker.access, self._transactional_id
+        if not access.allows(self, WRITE_TOPIC, topic):
+            return TopicAuthorizationFailed()
+        if transactional and not access.allows(self, WRITE_TRANSACTIONAL_ID, name or ""):
+            return TransactionalIdAuthorizationFailed()
+        return None
 
     def topic(self, topic: TopicProduceData) -> TopicProduceResponse:
         response = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
@@ -158,6 +177,11 @@ class GeneralProduce:
         for partition, arrived, header, entry in batches:
             ticket = (self, self.connection, (partition, entry), self.correlation_id)
             batch, unpacked = partition.settings.as_stored(arrived, header, broker.wall_ms)
+            # The rules may have changed while a batch was validated or recompressed.
+            denial = self.denial(partition.topic, transactional=False)
+            if denial is not None:
+                self.reject(entry, denial)
+                continue
             if unpacked[ATTRIBUTES] & TRANSACTIONAL:
                 transactional.append((partition, batch, unpacked, ticket))
                 continue
@@ -236,7 +260,7 @@ def produce(
         cache = broker.produce_cache
         cache.requests[version] += 1
         key = data[start + 8 : start + connection.produce_prefix].tobytes()
-        route = cache.routes[version].get(key) or cache.search(
+        route = connection.produce_routes[version].get(key) or cache.search(
             connection, data, start, stop, version
         )
         if route is not None:
@@ -492,6 +516,7 @@ def _take(
     def store(batches: list[ArrivedBatch]) -> None:
         _store(broker, general, request.transactional_id, batches)
 
+    may_write_id = yield from _may_write_id(broker, general, request)
     for topic in request.topic_data:
         answers = general.topic(topic)
         if not topic.partition_data:
@@ -502,7 +527,9 @@ def _take(
             partition = None
             taken += 1
             try:
-                partition = _find(broker, topic, wanted.index, version)
+                if not may_write_id:
+                    raise TransactionalIdAuthorizationFailed
+                partition = _find(broker, general, topic, wanted.index)
                 _check_request(request, partition)
                 arrived = ArrivedBatch(
                     partition, *_accept(partition, wanted.records, version), entry
@@ -557,8 +584,35 @@ def _store(
     general.stage(transactional_id, ready)
 
 
-def _find(broker: "Broker", topic: TopicProduceData, index: int, version: int) -> "Partition":
-    partition = broker.find(topic.topic_id if version >= TOPIC_IDS else topic.name, index)
+def _may_write_id(
+    broker: "Broker", general: GeneralProduce, request: ProduceRequest
+) -> Slices[bool]:
+    """Return whether no batch is transactional, or the caller may write under the request's id."""
+    if not broker.access.enabled:
+        return True
+    looked_at = 0
+    for topic in request.topic_data:
+        for each in topic.partition_data:
+            looked_at += 1
+            if not looked_at % PARTITIONS_PER_SLICE:
+                yield None
+            records = each.records or b""
+            if len(records) > CODEC_POSITION and records[CODEC_POSITION] & TRANSACTIONAL:
+                name = request.transactional_id
+                return name is not None and broker.access.allows(
+                    general, WRITE_TRANSACTIONAL_ID, name
+                )
+    return True
+
+
+def _find(
+    broker: "Broker", general: GeneralProduce, topic: TopicProduceData, index: int
+) -> "Partition":
+    by_id = general.version >= TOPIC_IDS
+    name = broker.image.topic_names.get(topic.topic_id) if by_id else topic.name
+    if name is not None and not broker.access.allows(general, WRITE_TOPIC, name):
+        raise TopicAuthorizationFailed
+    partition = broker.find(topic.topic_id if by_id else topic.name, index)
     if partition.topic in INTERNAL_TOPICS:
         raise InvalidTopic(f"{partition.topic} is written by its coordinators alone")
     return partition

@@ -5,6 +5,9 @@ up. Offsets between the high watermark and the log end wait like a long poll; on
 are they out of range. A follower gets records up to the end of the log (fetch/replica_fetch.py).
 v13: topic ids.  v16: errors name the leader with its endpoint (KIP-951).  On a controller listener:
 the metadata log, for controllers and brokers.
+
+A partition is checked once for a caller and a generation of the rules of access, and again before
+an answer with it leaves. A follower without permission moves nothing.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -32,9 +35,11 @@ from penstock.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    TopicAuthorizationFailed,
     UnknownLeaderEpoch,
     UnknownTopicOrPartition,
 )
+from penstock.security.permissions import CLUSTER_ACTION, READ_TOPIC
 from penstock.wire.fetch_answer import (
     NO_TAGS,
     PartitionAnswer,
@@ -107,7 +112,9 @@ class PendingFetch:
         "_arriving",
         "_broker",
         "_bytes",
+        "_caller_may_follow",
         "_changed_meanwhile",
+        "_checks_access",
         "_failed",
         "_incremental",
         "_leaders",
@@ -138,6 +145,10 @@ class PendingFetch:
         self._incremental = incremental
         self._replica = replica_of(message, request.api_version)
         self._arriving = self._replica is not None  # its progress is noted at the first look
+        self._checks_access = broker.access.enabled
+        self._caller_may_follow = self._replica is None or broker.access.allows_on_cluster(
+            request, CLUSTER_ACTION
+        )
         self._answers: dict[WatchedPartition, PartitionAnswer] = {}
         self._leaders: dict[int, NodeEndpoint] = {}  # of partitions that moved
         self._bytes = 0
@@ -152,7 +163,7 @@ class PendingFetch:
 
     def arrive(self, now_ms: float) -> None:
         """Note the arrival of a follower's fetch."""
-        if self._replica is not None:
+        if self._replica is not None and self._caller_may_follow:
             self._set.arrive(self._replica.replica_id, now_ms)
 
     def begin(self, now_ms: float) -> None:
@@ -187,7 +198,7 @@ class PendingFetch:
 
     def _answer_or_wait(self, now_ms: float) -> None:
         self._arriving = False
-        if self._set.outside and self._replica is not None:
+        if self._set.outside and self._replica is not None and self._caller_may_follow:
             let_join(self._set, self._replica, now_ms, self._broker.isr_changes)
         if self._set.fetching is not None:
             # A second fetch on a session: the client waits no longer for the first one.
@@ -257,6 +268,7 @@ class PendingFetch:
 
     def _look_at(self, watched_ones: list[WatchedPartition]) -> None:
         dirty = self._set.dirty
+        self._note_access()
         for watched in watched_ones:
             before = self._answers.get(watched)
             if before is not None:
@@ -303,6 +315,8 @@ class PendingFetch:
     def _read(self, watched: WatchedPartition) -> PartitionAnswer:
         partition: Partition | None = None
         try:
+            if self._checks_access:
+                self._check_access(watched)
             epoch = watched.wanted.current_leader_epoch
             partition = self._broker.find(watched.topic, watched.index, epoch)
             watched.watch(partition)
@@ -315,6 +329,34 @@ class PendingFetch:
             assert partition is not None, "only what was found is read"
             partition.directory.fail(failure)
             return self._error(watched, KafkaStorageError(str(failure)))
+
+    def _note_access(self) -> None:
+        if self._checks_access:
+            self._set.check_as(self._request.caller, self._broker.access.generation)
+
+    def _check_access(self, watched: WatchedPartition) -> None:
+        """Raise TopicAuthorizationFailed for a partition that the caller may not read. The unknown
+        id of a topic is an error of its own."""
+        if watched.checked is self._set.access:
+            return
+        access, request, topic = self._broker.access, self._request, watched.topic
+        name = topic if isinstance(topic, str) else self._broker.image.topic_names.get(topic)
+        if self._replica is not None:
+            allowed = access.allows_on_cluster(request, CLUSTER_ACTION)
+        else:
+            allowed = name is None or access.allows(request, READ_TOPIC, name)
+        if not allowed:
+            raise TopicAuthorizationFailed
+        watched.checked = self._set.access
+
+    def _drop_denied(self) -> None:
+        """Replace answers that were found under earlier rules of access, and are denied now."""
+        self._note_access()
+        for watched in self._answers:
+            try:
+                self._check_access(watched)
+            except TopicAuthorizationFailed as error:
+                self._answers[watched] = self._error(watched, error)
 
     def _read_partition(self, partition: "Partition", watched: WatchedPartition) -> PartitionAnswer:
         partition.fetches += 1
@@ -408,6 +450,8 @@ class PendingFetch:
         """Answer with the records found so far."""
         if self._over:
             return
+        if self._checks_access:
+            self._drop_denied()
         reported = self._reported()
         self._end()
         topics: Topics = []
@@ -493,6 +537,11 @@ class PendingFetch:
         partition = watched.partition
         if partition is None:
             return self._error(watched, KafkaStorageError())
+        if self._checks_access:
+            try:
+                self._check_access(watched)
+            except TopicAuthorizationFailed as error:
+                return self._error(watched, error)
         high_watermark = partition.leader.high_watermark
         stable = partition.log.stable_offset(high_watermark)
         return PartitionAnswer(

@@ -21,9 +21,11 @@ from penstock.errors import (
     KafkaError,
     LeaderNotAvailable,
     OffsetNotAvailable,
+    TopicAuthorizationFailed,
     UnsupportedVersion,
 )
 from penstock.log.lookup import Candidate, TimeSearch
+from penstock.security.permissions import DESCRIBE_TOPIC
 from penstock.wire.compression import TooLarge
 from penstock.wire.messages.k02_list_offsets import (
     ListOffsetsPartition,
@@ -71,11 +73,14 @@ def handle(broker: "Broker", request: ClientRequest, message: ListOffsetsRequest
     for topic in message.topics:
         answers = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answers)
+        allowed = broker.access.allows(request, DESCRIBE_TOPIC, topic.name)
         times = Counter(each.partition_index for each in topic.partitions)
         for wanted in {each.partition_index: each for each in topic.partitions}.values():
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             answers.partitions.append(answer)
-            if times[wanted.partition_index] > 1:
+            if not allowed:
+                answer.error_code = TopicAuthorizationFailed.code
+            elif times[wanted.partition_index] > 1:
                 answer.error_code = InvalidRequest.code
             else:
                 asked.append((topic.name, wanted, answer))

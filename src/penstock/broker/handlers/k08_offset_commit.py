@@ -2,7 +2,8 @@
 
 v2-v4: the client may say how long to keep it.  v7: static members.  v9: members of consumer groups
 commit too; GROUP_ID_NOT_FOUND.  v10: topic ids; an unknown id gets UNKNOWN_TOPIC_ID.
-Errors are per partition. The handler rejects unknown partitions; the group checks the others.
+Errors are per partition. The handler rejects topics without permission and unknown partitions; the
+group checks the others.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.coordinator_errors import client_error_code
 from penstock.broker.request import ClientRequest
-from penstock.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from penstock.errors import (
+    GroupAuthorizationFailed,
+    KafkaError,
+    TopicAuthorizationFailed,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from penstock.security.permissions import READ_GROUP, READ_TOPIC
 from penstock.wire.messages.k08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -29,11 +37,14 @@ def handle(
     broker: "Broker", request: ClientRequest, message: OffsetCommitRequest
 ) -> OffsetCommitResponse | None:
     answers = _Answers()
-    by_id = request.api_version >= TOPIC_IDS_FROM
+    if not broker.access.allows(request, READ_GROUP, message.group_id):
+        for each in message.topics:
+            answers.reject(each, GroupAuthorizationFailed.code)
+        return answers.response
     known = [
         topic
         for each in message.topics
-        if (topic := _known(broker, each, by_id, answers)).partitions
+        if (topic := _known(broker, request, each, answers)).partitions
     ]
     if not known:
         return answers.response
@@ -56,13 +67,21 @@ def handle(
 
 
 def _known(
-    broker: "Broker", asked: OffsetCommitRequestTopic, by_id: bool, answers: "_Answers"
+    broker: "Broker",
+    request: ClientRequest,
+    asked: OffsetCommitRequestTopic,
+    answers: "_Answers",
 ) -> OffsetCommitRequestTopic:
-    """Return the known partitions of a topic, under its name and id; answer the unknown ones."""
+    """Return the known partitions of a topic, under its name and id; answer the others."""
     image = broker.image
+    by_id = request.api_version >= TOPIC_IDS_FROM
     name = image.topic_names.get(asked.topic_id, "") if by_id else asked.name
     topic = image.topics.get(name)
     asked.name = name
+    is_unknown_id = by_id and topic is None
+    if not (is_unknown_id or broker.access.allows(request, READ_TOPIC, name)):
+        answers.reject(asked, TopicAuthorizationFailed.code)
+        return OffsetCommitRequestTopic()
     if topic is None:
         answers.reject(asked, UnknownTopicId.code if by_id else UnknownTopicOrPartition.code)
         return OffsetCommitRequestTopic()

@@ -11,7 +11,14 @@ from penstock.broker.coordinator_errors import client_error_code
 from penstock.broker.coordinators.scatter_gather import ask_each
 from penstock.broker.request import ClientRequest
 from penstock.controller.image import Image
-from penstock.errors import NONE, KafkaError, UnknownTopicId
+from penstock.errors import (
+    NONE,
+    GroupAuthorizationFailed,
+    KafkaError,
+    TopicAuthorizationFailed,
+    UnknownTopicId,
+)
+from penstock.security.permissions import DESCRIBE_GROUP, DESCRIBE_TOPIC
 from penstock.wire.messages.k09_offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -41,25 +48,30 @@ def handle(broker: "Broker", request: ClientRequest, message: OffsetFetchRequest
     answers: dict[int, OffsetFetchResponseGroup] = {}
     by_runtime: dict[Runtime[GroupCoordinator], list[_Question]] = {}
     for place, group in enumerate(asked):
+        if not broker.access.allows(request, DESCRIBE_GROUP, group.group_id):
+            answers[place] = _rejected_group(group, GroupAuthorizationFailed())
+            continue
         try:
             runtime = broker.coordinators.group_runtime(group.group_id)
         except KafkaError as error:
             answers[place] = _rejected_group(group, error)
             continue
         question = _Question(place, group, [])
-        if version >= TOPIC_IDS_FROM and group.topics is not None:
-            question = _Question(place, *_named(broker.image, group, group.topics))
+        if group.topics is not None:
+            question = _Question(place, *_sorted_out(broker, request, group, group.topics))
         by_runtime.setdefault(runtime, []).append(question)
 
     def done(replies: list[OffsetFetchResponse | KafkaError]) -> None:
         for questions, result in zip(by_runtime.values(), replies, strict=True):
-            for number, (place, group, unknown) in enumerate(questions):
+            for number, (place, group, rejected) in enumerate(questions):
                 if isinstance(result, KafkaError):
                     answers[place] = _rejected_group(group, result)
                     continue
                 answer = answers[place] = result.groups[number]
                 if answer.error_code == NONE:
-                    answer.topics += unknown
+                    answer.topics += rejected
+                if group.topics is None:
+                    _leave_out_hidden(broker, request, answer)
                 if version >= TOPIC_IDS_FROM and group.topics is None:
                     _add_ids(broker.image, answer)
         groups = [answers[place] for place in range(len(asked))]
@@ -86,30 +98,45 @@ def _only_group(message: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 class _Question(NamedTuple):
-    """One group of a request: its place, the part for its coordinator, and answers for unknown
-    topics."""
+    """One group of a request: its place, the part for its coordinator, and answers for topics that
+    are unknown or hidden."""
 
     place: int
     group: OffsetFetchRequestGroup
-    unknown: list[OffsetFetchResponseTopics]
+    rejected: list[OffsetFetchResponseTopics]
 
 
 def _rejected_group(asked: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchResponseGroup:
     return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=client_error_code(error))
 
 
-def _named(
-    image: Image, asked: OffsetFetchRequestGroup, asked_topics: list[OffsetFetchRequestTopics]
+def _sorted_out(
+    broker: "Broker",
+    request: ClientRequest,
+    asked: OffsetFetchRequestGroup,
+    asked_topics: list[OffsetFetchRequestTopics],
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """Return the group with the names of its topics, and answers for unknown ids."""
-    unknown: list[OffsetFetchResponseTopics] = []
+    """Return the group with the names of its topics, and answers for unknown ids and for topics
+    that the caller may not describe."""
+    by_id = request.api_version >= TOPIC_IDS_FROM
+    rejected: list[OffsetFetchResponseTopics] = []
     topics: list[OffsetFetchRequestTopics] = []
     for topic in asked_topics:
-        name = image.topic_names.get(topic.topic_id)
+        name = broker.image.topic_names.get(topic.topic_id) if by_id else topic.name
         indexes = topic.partition_indexes
+        error: type[KafkaError] | None = None
         if name is None:
-            rejected = _rejected(indexes, UnknownTopicId.code)
-            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=rejected))
+            error = UnknownTopicId
+        elif not broker.access.allows(request, DESCRIBE_TOPIC, name):
+            error = TopicAuthorizationFailed
+        if name is None or error is not None:
+            rejected.append(
+                OffsetFetchResponseTopics(
+                    name="" if by_id else topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=_rejected(indexes, (error or UnknownTopicId).code),
+                )
+            )
         else:
             topics.append(
                 OffsetFetchRequestTopics(
@@ -122,7 +149,19 @@ def _named(
         member_epoch=asked.member_epoch,
         topics=topics,
     )
-    return named, unknown
+    return named, rejected
+
+
+def _leave_out_hidden(
+    broker: "Broker", request: ClientRequest, answer: OffsetFetchResponseGroup
+) -> None:
+    """Leave out the topics that the caller may not describe from all topics of a group."""
+    access = broker.access
+    answer.topics = [
+        each
+        for each in answer.topics
+        if access.allows(request, DESCRIBE_TOPIC, each.name, quiet=True)
+    ]
 
 
 def _add_ids(image: Image, answer: OffsetFetchResponseGroup) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.coordinator_errors import errors_by_topic
 from penstock.broker.request import ClientRequest
+from penstock.errors import KafkaError
 from penstock.model import TopicPartition
 from penstock.wire.messages.k10000_revoke_producer import (
     RevokeProducerRequest,
@@ -16,6 +17,16 @@ from penstock.wire.messages.k10000_revoke_producer import (
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+
+
+def denied(message: RevokeProducerRequest, error: KafkaError) -> RevokeProducerResponse:
+    """Return the error for each partition."""
+    codes = {
+        TopicPartition(topic.name, index): error.code
+        for topic in message.topics
+        for index in topic.partition_indexes
+    }
+    return RevokeProducerResponse(topics=errors_by_topic(codes))
 
 
 def handle(

@@ -11,6 +11,7 @@ from penstock.controller.image import NO_LEADER
 from penstock.coordinator.partitions import partition_for
 from penstock.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from penstock.security.permissions import DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 from penstock.wire.messages.k10_find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}  # by kind of key
+NEEDS = {0: DESCRIBE_GROUP, 1: DESCRIBE_TRANSACTIONAL_ID}
 BATCHED_FROM = 4
 NO_NODE = -1
 _MALFORMED = (
@@ -38,13 +40,20 @@ def handle(
     if topic is None:
         error = InvalidRequest(f"{_MALFORMED} There is no key type {message.key_type} here")
         return _response([_rejected(key, error) for key in keys], batched)
+    need = NEEDS[message.key_type]
+    allowed = broker.access.allowed_names(request, need, keys)
+    denial = need.error()
     if topic not in broker.image.topics:
-        absence = broker.coordinators.begin_topic(topic)
-        return _response([_rejected(key, absence) for key in keys], batched)
+        absence = broker.coordinators.begin_topic(topic) if allowed else denial
+        missing = [_rejected(key, absence if key in allowed else denial) for key in keys]
+        return _response(missing, batched)
     wanted = topic
 
     def answer() -> None:
-        found = [_find(broker, request, wanted, key) for key in keys]
+        found = [
+            _find(broker, request, wanted, key) if key in allowed else _rejected(key, denial)
+            for key in keys
+        ]
         request.reply(_response(found, batched))
 
     # A topic that was just made: its files follow within milliseconds.

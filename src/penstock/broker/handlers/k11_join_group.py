@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from penstock.broker.request import ClientRequest
 from penstock.coordinator.groups.classic.replies import join_error
 from penstock.errors import (
+    GroupAuthorizationFailed,
     InconsistentGroupProtocol,
     InvalidGroupId,
     InvalidRequest,
     KafkaError,
 )
+from penstock.security.permissions import READ_GROUP
 from penstock.wire.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ def handle(
     def rejected(error: KafkaError) -> JoinGroupResponse:
         return join_error(type(error), request.api_version)
 
+    def may_have() -> bool:
+        return broker.access.allows(request, READ_GROUP, message.group_id)
+
+    if not may_have():
+        return join_error(GroupAuthorizationFailed, request.api_version, message.member_id)
     if not message.group_id:
         return join_error(InvalidGroupId, request.api_version, message.member_id)
     name = message.group_instance_id or request.client_id or ""
@@ -37,5 +44,5 @@ def handle(
         return join_error(InvalidRequest, request.api_version, message.member_id)
     if len(message.protocols) > PROTOCOLS_MAX:
         return join_error(InconsistentGroupProtocol, request.api_version, message.member_id)
-    broker.coordinators.ask_group(message.group_id, request, message, rejected)
+    broker.coordinators.ask_group(message.group_id, request, message, rejected, may_have)
     return None

@@ -6,7 +6,13 @@ v3: static members.
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
-from penstock.errors import CoordinatorLoadInProgress, InvalidGroupId, KafkaError
+from penstock.errors import (
+    CoordinatorLoadInProgress,
+    GroupAuthorizationFailed,
+    InvalidGroupId,
+    KafkaError,
+)
+from penstock.security.permissions import READ_GROUP
 from penstock.wire.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
@@ -16,6 +22,8 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: ClientRequest, message: HeartbeatRequest
 ) -> HeartbeatResponse | None:
+    if not broker.access.allows(request, READ_GROUP, message.group_id):
+        return HeartbeatResponse(error_code=GroupAuthorizationFailed.code)
     if not message.group_id:
         return HeartbeatResponse(error_code=InvalidGroupId.code)
     broker.coordinators.ask_group(message.group_id, request, message, _rejected)

@@ -6,7 +6,8 @@ v3: many members, each with its own error, static ones by instance id.  v5: reas
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
-from penstock.errors import InvalidGroupId, KafkaError
+from penstock.errors import GroupAuthorizationFailed, InvalidGroupId, KafkaError
+from penstock.security.permissions import READ_GROUP
 from penstock.wire.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: ClientRequest, message: LeaveGroupRequest
 ) -> LeaveGroupResponse | None:
+    if not broker.access.allows(request, READ_GROUP, message.group_id):
+        return LeaveGroupResponse(error_code=GroupAuthorizationFailed.code)
     if not message.group_id:
         return LeaveGroupResponse(error_code=InvalidGroupId.code)
     broker.coordinators.ask_group(message.group_id, request, message, _rejected)

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.coordinators.scatter_gather import ask_about_groups, described_groups
 from penstock.broker.request import ClientRequest
+from penstock.credentials.acls import AclResourceType
+from penstock.errors import GroupAuthorizationFailed
+from penstock.security.permissions import DESCRIBE_GROUP
 from penstock.wire.messages.k15_describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -18,9 +21,18 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", request: ClientRequest, message: DescribeGroupsRequest) -> None:
+    access = broker.access
+    allowed = access.allowed_names(request, DESCRIBE_GROUP, message.groups)
+    hidden = [each for each in message.groups if each not in allowed]
+
+    def operations_on(group_id: str) -> int:
+        return access.operations(request, AclResourceType.GROUP, group_id)
+
     def done(replies: list[tuple[list[str], Any]]) -> None:
         described = described_groups(
-            replies, DescribedGroup, with_operations=message.include_authorized_operations
+            [(hidden, GroupAuthorizationFailed()), *replies],
+            DescribedGroup,
+            operations_on if message.include_authorized_operations else None,
         )
         groups = [described[group_id] for group_id in message.groups]
         request.reply(DescribeGroupsResponse(groups=groups))
@@ -28,7 +40,7 @@ def handle(broker: "Broker", request: ClientRequest, message: DescribeGroupsRequ
     ask_about_groups(
         broker.coordinators,
         request,
-        message.groups,
+        [each for each in message.groups if each in allowed],
         lambda mine: DescribeGroupsRequest(groups=mine),
         done,
     )

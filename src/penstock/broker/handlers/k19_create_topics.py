@@ -1,16 +1,29 @@
 """CreateTopics, v2-v7.  v5: the answer has the settings of each topic.  v7: topic ids.
 
 The controller answers, some topics at a time. A request for more than 10,000 partitions is
-rejected.
+rejected. A caller who may not describe the configuration of a topic gets it without its settings.
 """
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
 from penstock.broker.request_pieces import Equals, Level, PieceRule, answer_in_pieces
 from penstock.broker.sliced_work import Slices
-from penstock.errors import KafkaError, PolicyViolation, RequestTimedOut
+from penstock.errors import (
+    NONE,
+    KafkaError,
+    PolicyViolation,
+    RequestTimedOut,
+    TopicAuthorizationFailed,
+)
+from penstock.model import CLUSTER_METADATA_TOPIC
+from penstock.security.permissions import (
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DESCRIBE_TOPIC_CONFIGS,
+)
 from penstock.wire.messages.k19_create_topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -24,6 +37,8 @@ if TYPE_CHECKING:
 # As in Kafka, whose controller writes a request as one batch.
 PARTITIONS_PER_REQUEST_MAX = 10_000
 REJECTIONS_PER_SLICE = 500
+DENIED = "Authorization failed."
+UNKNOWN = -1
 CUT = PieceRule((Level("topics", "topics", ("name",)),), equals=Equals.TOGETHER, items=4)
 
 
@@ -60,11 +75,46 @@ def _is_too_large(broker: "Broker", message: CreateTopicsRequest) -> bool:
 
 
 def _create(broker: "Broker", part: ClientRequest, message: CreateTopicsRequest) -> Slices[None]:
+    denied = _denied(broker, part, message)
+    denials = [_rejected(topic, TopicAuthorizationFailed(DENIED)) for topic in denied]
+    message.topics = [each for each in message.topics if each not in denied]
+
     def rejected(error: KafkaError) -> CreateTopicsResponse:
         return CreateTopicsResponse(topics=[_rejected(topic, error) for topic in message.topics])
 
-    broker.ask_controller(part, message, rejected, timeout_ms=message.timeout_ms)
+    def visible(answer: CreateTopicsResponse) -> CreateTopicsResponse:
+        for each in answer.topics:
+            if each.error_code == NONE and not broker.access.allows(
+                part, DESCRIBE_TOPIC_CONFIGS, each.name, quiet=True
+            ):
+                each.topic_config_error_code = TopicAuthorizationFailed.code
+                each.num_partitions = each.replication_factor = UNKNOWN
+                each.configs = []
+        answer.topics += denials
+        return answer
+
+    if message.topics or not denials:
+        broker.ask_controller(part, message, rejected, visible, timeout_ms=message.timeout_ms)
+    else:
+        part.reply(CreateTopicsResponse(topics=denials))
     yield None
+
+
+def _denied(
+    broker: "Broker", part: ClientRequest, message: CreateTopicsRequest
+) -> list[CreatableTopic]:
+    """Return the topics that the caller may not create. Duplicates and the name of the
+    metadata log get another error."""
+    if broker.access.allows_on_cluster(part, CREATE_CLUSTER, quiet=True):
+        return []
+    times = Counter(each.name for each in message.topics)
+    return [
+        each
+        for each in message.topics
+        if times[each.name] == 1
+        and each.name != CLUSTER_METADATA_TOPIC
+        and not broker.access.allows(part, CREATE_TOPIC, each.name)
+    ]
 
 
 def _rejected(topic: CreatableTopic, error: KafkaError) -> CreatableTopicResult:

@@ -17,7 +17,9 @@ from penstock.errors import (
     OffsetOutOfRange,
     PolicyViolation,
     RequestTimedOut,
+    TopicAuthorizationFailed,
 )
+from penstock.security.permissions import DELETE_TOPIC
 from penstock.wire.messages.k21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -93,7 +95,17 @@ def handle(broker: "Broker", request: ClientRequest, message: DeleteRecordsReque
     response = DeleteRecordsResponse()
     begun: dict[LogDirectory, list[_Deletion]] = {}
     for topic in message.topics:
-        results = [_delete(broker, topic.name, each, begun) for each in topic.partitions]
+        if broker.access.allows(request, DELETE_TOPIC, topic.name):
+            results = [_delete(broker, topic.name, each, begun) for each in topic.partitions]
+        else:
+            results = [
+                DeleteRecordsPartitionResult(
+                    partition_index=each.partition_index,
+                    low_watermark=UNKNOWN,
+                    error_code=TopicAuthorizationFailed.code,
+                )
+                for each in topic.partitions
+            ]
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     left = sum(len(each) for each in begun.values())
     deadline_ms = broker.world.clock.mono_ms() + message.timeout_ms

@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.request import ClientRequest
 from penstock.broker.transactions.transactions import ask_with_ids, error_code
 from penstock.coordinator.transactions.events import InitProducer, ProducerIdAndEpoch
-from penstock.errors import InvalidRequest, KafkaError
+from penstock.errors import (
+    ClusterAuthorizationFailed,
+    InvalidRequest,
+    KafkaError,
+    TransactionalIdAuthorizationFailed,
+)
 from penstock.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from penstock.security.permissions import (
+    IDEMPOTENT_WRITE,
+    TWO_PHASE_COMMIT,
+    WRITE_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
+)
 from penstock.wire.messages.k22_init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -26,6 +37,9 @@ FENCED_FROM = 4
 def handle(
     broker: "Broker", request: ClientRequest, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | None:
+    denial = _denial(broker, request, message)
+    if denial is not None:
+        return _rejected(denial.code)
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_PRODUCER_EPOCH):
         return _rejected(InvalidRequest.code)
     version = request.api_version
@@ -58,6 +72,23 @@ def handle(
 
     ask_with_ids(broker, event, answered)
     return None
+
+
+def _denial(
+    broker: "Broker", request: ClientRequest, message: InitProducerIdRequest
+) -> type[KafkaError] | None:
+    """Return the error of a caller without permission. Permission to write to any
+    topic includes idempotent writes."""
+    access, name = broker.access, message.transactional_id
+    if name is None:
+        allowed = access.allows_on_cluster(request, IDEMPOTENT_WRITE, quiet=True)
+        if allowed or access.allows_any(request, WRITE_TOPIC):
+            return None
+        return ClusterAuthorizationFailed
+    needs = (WRITE_TRANSACTIONAL_ID, *((TWO_PHASE_COMMIT,) if message.enable_2pc else ()))
+    if all(access.allows(request, need, name) for need in needs):
+        return None
+    return TransactionalIdAuthorizationFailed
 
 
 def _idempotent(drawn: int | KafkaError) -> ProducerIdAndEpoch | KafkaError:

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
-from penstock.errors import KafkaError
+from penstock.errors import KafkaError, TopicAuthorizationFailed
+from penstock.security.permissions import CLUSTER_ACTION, DESCRIBE_TOPIC
 from penstock.wire.messages.k23_offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
 
 
 def handle(
-    broker: "Broker", _request: ClientRequest, message: OffsetForLeaderEpochRequest
+    broker: "Broker", request: ClientRequest, message: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     broker.append_now()
     response = OffsetForLeaderEpochResponse()
+    access = broker.access
+    every = access.allows_on_cluster(request, CLUSTER_ACTION, quiet=True)
     for topic in message.topics:
-        ends = [_end(broker, topic.topic, each) for each in topic.partitions]
+        if every or access.allows(request, DESCRIBE_TOPIC, topic.topic):
+            ends = [_end(broker, topic.topic, each) for each in topic.partitions]
+        else:
+            code = TopicAuthorizationFailed.code
+            ends = [
+                EpochEndOffset(partition=each.partition, error_code=code)
+                for each in topic.partitions
+            ]
         response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends))
     return response
 

@@ -2,7 +2,8 @@
 
 v0-v3: from clients, one transaction.  v2: PRODUCER_FENCED.  v4: from leaders of partitions, many
 transactions at once; verify_only asks whether the partitions were added, and changes nothing.
-One partition that cannot be added refuses its whole transaction.
+One partition that cannot be added refuses its whole transaction. Clients need permission for the
+transactional id and its topics, brokers for actions of the cluster.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +15,14 @@ from penstock.broker.sliced_work import Slices
 from penstock.broker.transactions.transactions import ask, error_code
 from penstock.coordinator.transactions.events import AddPartitions, VerifyPartitions
 from penstock.errors import (
+    ClusterAuthorizationFailed,
     OperationNotAttempted,
     TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from penstock.model import INTERNAL_TOPICS, TopicPartition
+from penstock.security.permissions import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from penstock.wire.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -42,7 +46,10 @@ def handle(
     broker: "Broker", request: ClientRequest, message: AddPartitionsToTxnRequest
 ) -> Slices[AddPartitionsToTxnResponse]:
     version = request.api_version
-    wanted = message.transactions if version >= BATCHED_FROM else [_of_client(message)]
+    from_broker = version >= BATCHED_FROM
+    if from_broker and not broker.access.allows_on_cluster(request, CLUSTER_ACTION):
+        raise ClusterAuthorizationFailed
+    wanted = message.transactions if from_broker else [_of_client(message)]
     codes_of: dict[int, Codes] = {}
     waiting: list[Callable[[], None]] = []
 
@@ -52,7 +59,7 @@ def handle(
             waiting.pop()()
 
     for place, transaction in enumerate(wanted):
-        yield from _ask(broker, transaction, version, partial(hear, place))
+        yield from _ask(broker, request, transaction, partial(hear, place))
     if len(codes_of) < len(wanted):
         yield waiting.append
     results = []
@@ -74,16 +81,21 @@ def _of_client(message: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransact
 
 def _ask(
     broker: "Broker",
+    request: ClientRequest,
     wanted: AddPartitionsToTxnTransaction,
-    version: int,
     done: Callable[[Codes], None],
 ) -> Slices[None]:
     codes: Codes = {}
+    version = request.api_version
+    from_client = version < BATCHED_FROM
+    name, producer_id, epoch = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
+    denied = from_client and not broker.access.allows(request, WRITE_TRANSACTIONAL_ID, name)
+    first = TransactionalIdAuthorizationFailed if denied else OperationNotAttempted
     for number, (topic, index) in enumerate(_each_partition(wanted), 1):
-        codes.setdefault(topic, {})[index] = OperationNotAttempted.code
+        codes.setdefault(topic, {})[index] = first.code
         if not number % PARTITIONS_PER_SLICE:
             yield None
-    if (yield from _reject(broker, codes, from_client=version < BATCHED_FROM)):
+    if denied or (yield from _reject(broker, request, codes, from_client=from_client)):
         done(codes)
         return
     # All of them exist, so a cluster's partitions bound their number.
@@ -95,7 +107,6 @@ def _ask(
             codes[place.topic][place.partition] = error_code(each, version, FENCED_FROM)
         done(codes)
 
-    name, producer_id, epoch = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
     if wanted.verify_only:
         ask(broker, name, VerifyPartitions(name, producer_id, epoch, places), answered)
     else:
@@ -107,17 +118,22 @@ def _each_partition(wanted: AddPartitionsToTxnTransaction) -> Iterator[tuple[str
     return ((topic.name, index) for topic in wanted.topics for index in topic.partitions)
 
 
-def _reject(broker: "Broker", codes: Codes, *, from_client: bool) -> Slices[bool]:
+def _reject(
+    broker: "Broker", request: ClientRequest, codes: Codes, *, from_client: bool
+) -> Slices[bool]:
     """Note the partitions that cannot be added; return whether there is one."""
     number, rejected = 0, False
     for name, of_topic in codes.items():
         topic = broker.image.topics.get(name)
-        internal = from_client and name in INTERNAL_TOPICS  # AddOffsetsToTxn is the way
+        # AddOffsetsToTxn adds partitions of internal topics.
+        denied = from_client and (
+            name in INTERNAL_TOPICS or not broker.access.allows(request, WRITE_TOPIC, name)
+        )
         for index in of_topic:
             number += 1
             if not number % PARTITIONS_PER_SLICE:
                 yield None
-            if internal:
+            if denied:
                 of_topic[index] = TopicAuthorizationFailed.code
             elif topic is None or index not in topic.partitions:
                 of_topic[index] = UnknownTopicOrPartition.code

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.request import ClientRequest
 from penstock.broker.transactions.transactions import ask, error_code
 from penstock.coordinator.transactions.events import AddPartitions
-from penstock.errors import CoordinatorNotAvailable, KafkaError
+from penstock.errors import (
+    CoordinatorNotAvailable,
+    GroupAuthorizationFailed,
+    KafkaError,
+    TransactionalIdAuthorizationFailed,
+)
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from penstock.security.permissions import READ_GROUP, WRITE_TRANSACTIONAL_ID
 from penstock.wire.messages.k25_add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -21,7 +27,14 @@ if TYPE_CHECKING:
 FENCED_FROM = 2
 
 
-def handle(broker: "Broker", request: ClientRequest, message: AddOffsetsToTxnRequest) -> None:
+def handle(
+    broker: "Broker", request: ClientRequest, message: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | None:
+    if not broker.access.allows(request, WRITE_TRANSACTIONAL_ID, message.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=TransactionalIdAuthorizationFailed.code)
+    if not broker.access.allows(request, READ_GROUP, message.group_id):
+        return AddOffsetsToTxnResponse(error_code=GroupAuthorizationFailed.code)
+
     def answered(result: Any) -> None:
         code = error_code(result, request.api_version, FENCED_FROM)
         request.reply(AddOffsetsToTxnResponse(error_code=code))
@@ -40,3 +53,4 @@ def handle(broker: "Broker", request: ClientRequest, message: AddOffsetsToTxnReq
         ask(broker, message.transactional_id, event, answered)
 
     broker.coordinators.when_created(CONSUMER_OFFSETS_TOPIC, made)
+    return None

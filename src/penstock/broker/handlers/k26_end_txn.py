@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.request import ClientRequest
 from penstock.broker.transactions.transactions import ask_with_ids, error_code
 from penstock.coordinator.transactions.events import EndTransaction, ProducerIdAndEpoch
+from penstock.errors import TransactionalIdAuthorizationFailed
+from penstock.security.permissions import WRITE_TRANSACTIONAL_ID
 from penstock.wire.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
@@ -18,8 +20,12 @@ FENCED_FROM = 2
 TRANSACTIONS_V2_FROM = 5
 
 
-def handle(broker: "Broker", request: ClientRequest, message: EndTxnRequest) -> None:
+def handle(
+    broker: "Broker", request: ClientRequest, message: EndTxnRequest
+) -> EndTxnResponse | None:
     version = request.api_version
+    if not broker.access.allows(request, WRITE_TRANSACTIONAL_ID, message.transactional_id):
+        return EndTxnResponse(error_code=TransactionalIdAuthorizationFailed.code)
 
     def answered(result: Any) -> None:
         response = EndTxnResponse(error_code=error_code(result, version, FENCED_FROM))
@@ -36,3 +42,4 @@ def handle(broker: "Broker", request: ClientRequest, message: EndTxnRequest) -> 
         version >= TRANSACTIONS_V2_FROM,
     )
     ask_with_ids(broker, event, answered)
+    return None

@@ -26,6 +26,17 @@ TRANSACTIONS_V2 = 2
 Codes = dict[TopicPartition, int]
 
 
+def denied(message: WriteTxnMarkersRequest, error: KafkaError) -> WriteTxnMarkersResponse:
+    """Return the error for each partition of each marker."""
+    codes: dict[int, Codes] = {}
+    for wanted in message.markers:
+        of_producer = codes.setdefault(wanted.producer_id, {})
+        for topic in wanted.topics:
+            for index in topic.partition_indexes:
+                of_producer[TopicPartition(topic.name, index)] = error.code
+    return _response(codes)
+
+
 def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersRequest) -> None:
     results: dict[int, Codes] = {}
     left = 1  # the loop below, so that the answer leaves once
@@ -34,11 +45,7 @@ def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersReq
         nonlocal left
         left -= 1
         if left == 0:
-            markers = [
-                WritableTxnMarkerResult(producer_id=producer_id, topics=errors_by_topic(codes))
-                for producer_id, codes in results.items()
-            ]
-            request.reply(WriteTxnMarkersResponse(markers=markers))
+            request.reply(_response(results))
 
     def written(codes: Codes, topic_partition: TopicPartition, error: KafkaError | None) -> None:
         codes[topic_partition] = 0 if error is None else error.code
@@ -65,3 +72,12 @@ def handle(broker: "Broker", request: ClientRequest, message: WriteTxnMarkersReq
         )
         broker.coordinators.markers.here.write(marker, topic_partitions, partial(written, codes))
     settle()
+
+
+def _response(results: dict[int, Codes]) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=producer_id, topics=errors_by_topic(codes))
+            for producer_id, codes in results.items()
+        ]
+    )

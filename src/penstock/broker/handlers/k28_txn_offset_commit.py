@@ -14,13 +14,17 @@ from penstock.broker.transactions.txn_verification import Errors, VerificationRe
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    GroupAuthorizationFailed,
     InvalidGroupId,
     KafkaError,
     NotCoordinator,
     ProducerFenced,
+    TopicAuthorizationFailed,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from penstock.security.permissions import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 from penstock.wire.messages.k28_txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -40,7 +44,14 @@ def handle(
     broker: "Broker", request: ClientRequest, message: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | None:
     version = request.api_version
-    known, unknown = _sorted_out(broker, message)
+    whole_denial: type[KafkaError] | None = None
+    if not broker.access.allows(request, WRITE_TRANSACTIONAL_ID, message.transactional_id):
+        whole_denial = TransactionalIdAuthorizationFailed
+    elif not broker.access.allows(request, READ_GROUP, message.group_id):
+        whole_denial = GroupAuthorizationFailed
+    if whole_denial is not None:
+        return _response(_every_partition(message.topics, whole_denial.code))
+    known, unknown = _sorted_out(broker, request, message)
     if not known:
         return _response(unknown)
     if not message.group_id:
@@ -120,12 +131,15 @@ def _vouch(
 
 
 def _sorted_out(
-    broker: "Broker", message: TxnOffsetCommitRequest
+    broker: "Broker", request: ClientRequest, message: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], dict[TopicPartition, int]]:
-    """Return the topics that exist, and error codes for unknown partitions."""
+    """Return the topics that exist, and error codes for partitions that are unknown or denied."""
     known: list[TxnOffsetCommitRequestTopic] = []
     unknown: dict[TopicPartition, int] = {}
     for topic in message.topics:
+        if not broker.access.allows(request, READ_TOPIC, topic.name):
+            unknown.update(_every_partition([topic], TopicAuthorizationFailed.code))
+            continue
         found = broker.image.topics.get(topic.name)
         partitions = [
             each for each in topic.partitions if found and each.partition_index in found.partitions

@@ -1,9 +1,16 @@
-"""CreateAcls, v1-v3: gives or takes permission. Without an authorizer each one is rejected."""
+"""CreateAcls, v1-v3: gives or takes permission, entry by entry. Answered by the controller.
 
+Without an authorizer each entry is rejected. A request for more than 10,000 entries is rejected.
+"""
+
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
-from penstock.errors import SecurityDisabled
+from penstock.broker.request_pieces import Equals, Level, PieceRule, answer_in_pieces
+from penstock.broker.sliced_work import Slices
+from penstock.controller.settings import RECORDS_PER_REQUEST_MAX
+from penstock.errors import KafkaError, PolicyViolation, SecurityDisabled
 from penstock.wire.messages.k30_create_acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -15,14 +22,29 @@ if TYPE_CHECKING:
 
 # Kafka's own words, which differ from those of DescribeAcls.
 NO_AUTHORIZER = "No Authorizer is configured."
+CUT = PieceRule((Level("creations", "results"),), equals=Equals.APART)
+
+
+def denied(message: CreateAclsRequest, error: KafkaError) -> CreateAclsResponse:
+    """Return the error for each entry."""
+    result = AclCreationResult(error_code=error.code, error_message=error.message)
+    return CreateAclsResponse(results=[result] * len(message.creations))
 
 
 def handle(
-    _broker: "Broker", _request: ClientRequest, message: CreateAclsRequest
-) -> CreateAclsResponse:
-    return CreateAclsResponse(
-        results=[
-            AclCreationResult(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
-            for _ in message.creations
-        ]
+    broker: "Broker", request: ClientRequest, message: CreateAclsRequest
+) -> Slices[CreateAclsResponse]:
+    if not broker.access.enabled:
+        return denied(message, SecurityDisabled(NO_AUTHORIZER))
+    if len(message.creations) > RECORDS_PER_REQUEST_MAX:
+        error = f"One request may create at most {RECORDS_PER_REQUEST_MAX} ACLs."
+        return denied(message, PolicyViolation(error))
+    created: CreateAclsResponse = yield from answer_in_pieces(
+        request, message, CUT, partial(_create, broker)
     )
+    return created
+
+
+def _create(broker: "Broker", part: ClientRequest, message: CreateAclsRequest) -> Slices[None]:
+    broker.ask_controller(part, message, partial(denied, message))
+    yield None

@@ -22,7 +22,13 @@ from penstock.config.topic import TopicConfig
 from penstock.controller import image as kinds
 from penstock.controller.image import ConfigResourceId
 from penstock.controller.topic_names import check_topic_name
+from penstock.credentials.acls import CLUSTER_NAME
 from penstock.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from penstock.security.permissions import (
+    DESCRIBE_CLUSTER_CONFIGS,
+    DESCRIBE_GROUP_CONFIGS,
+    DESCRIBE_TOPIC_CONFIGS,
+)
 from penstock.wire.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -45,21 +51,25 @@ Describer = Callable[[Collection[str] | None], Iterable[Described]]
 
 
 def handle(
-    broker: "Broker", _request: ClientRequest, message: DescribeConfigsRequest
+    broker: "Broker", request: ClientRequest, message: DescribeConfigsRequest
 ) -> Slices[DescribeConfigsResponse]:
     response = DescribeConfigsResponse()
     for wanted in message.resources:
-        response.results.append((yield from _describe(broker, message, wanted)))
+        response.results.append((yield from _describe(broker, request, message, wanted)))
     return response
 
 
 def _describe(
-    broker: "Broker", message: DescribeConfigsRequest, wanted: DescribeConfigsResource
+    broker: "Broker",
+    request: ClientRequest,
+    message: DescribeConfigsRequest,
+    wanted: DescribeConfigsResource,
 ) -> Slices[DescribeConfigsResult]:
     result = DescribeConfigsResult(
         error_message=None, resource_type=wanted.resource_type, resource_name=wanted.resource_name
     )
     try:
+        _check_access(broker, request, wanted)
         describe = _describer(broker, wanted)
     except KafkaError as error:
         result.error_code = error.code
@@ -85,6 +95,20 @@ def _wanted_names(wanted: DescribeConfigsResource) -> Slices[Iterable[list[str] 
         yield None
     names = iter(seen)
     return iter(lambda: list(islice(names, NAMES_PER_SLICE)), [])
+
+
+def _check_access(
+    broker: "Broker", request: ClientRequest, wanted: DescribeConfigsResource
+) -> None:
+    match wanted.resource_type:
+        case kinds.TOPIC:
+            need, name = DESCRIBE_TOPIC_CONFIGS, wanted.resource_name
+        case kinds.GROUP:
+            need, name = DESCRIBE_GROUP_CONFIGS, wanted.resource_name
+        case _:
+            need, name = DESCRIBE_CLUSTER_CONFIGS, CLUSTER_NAME
+    if not broker.access.allows(request, need, name):
+        raise need.error
 
 
 def _describer(broker: "Broker", wanted: DescribeConfigsResource) -> Describer:

@@ -34,6 +34,21 @@ FILE_NAME_BYTES_MAX = 255
 FUTURE_SUFFIX_BYTES = len(".") + 32 + len("-future")  # of the directory that a move fills
 
 
+def denied(message: AlterReplicaLogDirsRequest, error: KafkaError) -> AlterReplicaLogDirsResponse:
+    """Return the error for each partition."""
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for wanted in message.dirs:
+        for topic in wanted.topics:
+            result = results.setdefault(
+                topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
+            )
+            result.partitions += [
+                PartitionError(partition_index=index, error_code=error.code)
+                for index in topic.partitions
+            ]
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
 def handle(
     broker: "Broker", _request: ClientRequest, message: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:

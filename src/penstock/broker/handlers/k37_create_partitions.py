@@ -3,6 +3,7 @@
 The controller answers, one topic at a time. A request for more than 10,000 partitions is rejected.
 """
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ from penstock.broker.handlers.k19_create_topics import (
 from penstock.broker.request import ClientRequest
 from penstock.broker.request_pieces import Equals, Level, PieceRule, answer_in_pieces
 from penstock.broker.sliced_work import Slices
-from penstock.errors import KafkaError, PolicyViolation
+from penstock.errors import KafkaError, PolicyViolation, TopicAuthorizationFailed
+from penstock.security.permissions import ALTER_TOPIC
 from penstock.wire.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -57,10 +59,26 @@ def _is_too_large(broker: "Broker", message: CreatePartitionsRequest) -> bool:
 def _create(
     broker: "Broker", part: ClientRequest, message: CreatePartitionsRequest
 ) -> Slices[None]:
+    times = Counter(each.name for each in message.topics)
+    denied = [
+        each
+        for each in message.topics
+        if times[each.name] == 1 and not broker.access.allows(part, ALTER_TOPIC, each.name)
+    ]
+    denials = [_rejected(each, TopicAuthorizationFailed()) for each in denied]
+    message.topics = [each for each in message.topics if each not in denied]
+
     def rejected(error: KafkaError) -> CreatePartitionsResponse:
         return CreatePartitionsResponse(results=[_rejected(each, error) for each in message.topics])
 
-    broker.ask_controller(part, message, rejected)
+    def joined(answer: CreatePartitionsResponse) -> CreatePartitionsResponse:
+        answer.results += denials
+        return answer
+
+    if denials and not message.topics:
+        part.reply(CreatePartitionsResponse(results=denials))
+    else:
+        broker.ask_controller(part, message, rejected, joined)
     yield None
 
 

@@ -3,6 +3,7 @@
 v0: preferred ones only; without a place for an error of the whole.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
@@ -18,22 +19,25 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-def handle(broker: "Broker", request: ClientRequest, message: ElectLeadersRequest) -> None:
-    def rejected(error: KafkaError) -> ElectLeadersResponse:
-        return ElectLeadersResponse(
-            error_code=error.code,
-            replica_election_results=[
-                ReplicaElectionResult(
-                    topic=topic.topic,
-                    partition_result=[
-                        PartitionResult(
-                            partition_id=index, error_code=error.code, error_message=error.message
-                        )
-                        for index in topic.partitions
-                    ],
-                )
-                for topic in message.topic_partitions or ()
-            ],
-        )
+def denied(message: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    """Return the error of the whole request, and for each partition."""
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=error.code, error_message=error.message
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in message.topic_partitions or ()
+        ],
+    )
 
+
+def handle(broker: "Broker", request: ClientRequest, message: ElectLeadersRequest) -> None:
+    rejected = partial(denied, message)
     broker.ask_controller(request, message, rejected, timeout_ms=message.timeout_ms)

@@ -7,11 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from penstock.broker.background import loggers
-from penstock.broker.handlers.k33_alter_configs import reject_each
+from penstock.broker.handlers import CONTROLLER
+from penstock.broker.handlers.k33_alter_configs import denial, reject_each
 from penstock.broker.request import ClientRequest
 from penstock.controller.configs import DELETE, SET
 from penstock.controller.image import BROKER, BROKER_LOGGER
 from penstock.errors import InvalidRequest, KafkaError
+from penstock.security.permissions import ALTER_CLUSTER_CONFIGS, CLUSTER_ACTION
 from penstock.wire.messages.k44_incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
@@ -26,8 +28,14 @@ if TYPE_CHECKING:
 def handle(
     broker: "Broker", request: ClientRequest, message: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | None:
-    levels = [each for each in message.resources if each.resource_type == BROKER_LOGGER]
-    others = [each for each in message.resources if each.resource_type != BROKER_LOGGER]
+    denials = {
+        index: error
+        for index, each in enumerate(message.resources)
+        if (error := _denial(broker, request, each)) is not None
+    }
+    allowed = [each for index, each in enumerate(message.resources) if index not in denials]
+    levels = [each for each in allowed if each.resource_type == BROKER_LOGGER]
+    others = [each for each in allowed if each.resource_type != BROKER_LOGGER]
     changed = iter(_change_levels(broker, levels, validate_only=message.validate_only))
 
     def rejected(error: KafkaError) -> IncrementalAlterConfigsResponse:
@@ -36,12 +44,14 @@ def handle(
     def in_order(answer: IncrementalAlterConfigsResponse) -> IncrementalAlterConfigsResponse:
         decided = iter(answer.responses)
         answer.responses = [
-            next(changed if each.resource_type == BROKER_LOGGER else decided)
-            for each in message.resources
+            reject_each([each], denials[index])[0]
+            if index in denials
+            else next(changed if each.resource_type == BROKER_LOGGER else decided)
+            for index, each in enumerate(message.resources)
         ]
         return answer
 
-    if levels and not others:
+    if (levels or denials) and not others:
         return in_order(IncrementalAlterConfigsResponse())
     rest = IncrementalAlterConfigsRequest(resources=others, validate_only=message.validate_only)
     stores = store_changes(broker, others)
@@ -74,6 +84,17 @@ def store_changes(
             if any("ssl." in name for name in changes):
                 return changes
     return None
+
+
+def _denial(
+    broker: "Broker", request: ClientRequest, wanted: AlterConfigsResource
+) -> KafkaError | None:
+    """Return the error of a caller without permission. At a controller, levels are for nodes."""
+    if wanted.resource_type != BROKER_LOGGER:
+        return denial(broker, request, wanted.resource_type, wanted.resource_name)
+    on_controller = request.connection.listener.kind == CONTROLLER
+    need = CLUSTER_ACTION if on_controller else ALTER_CLUSTER_CONFIGS
+    return None if broker.access.allows_on_cluster(request, need) else need.error()
 
 
 def _change_levels(

@@ -24,7 +24,7 @@ def handle(broker: "Broker", request: ClientRequest, message: DescribeQuorumRequ
             result = DescribeQuorumResponse(error_code=result.code, error_message=result.message)
         request.reply(result)
 
-    broker.metadata.describe_everywhere(message, request.api_version, done)
+    broker.metadata.describe_everywhere(message, request.api_version, done, request.caller)
 
 
 def handle_on_controller(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.metadata.authorized_operations import CLUSTER_OPERATIONS
+from penstock.broker.handlers.k03_metadata import cluster_operations
 from penstock.broker.request import ClientRequest
 from penstock.controller.describe import some_active_broker
 from penstock.controller.image import ListenerEndpoint
@@ -47,7 +47,7 @@ def handle(
                 continue
             response.brokers.append(_node(each.broker_id, endpoint, each.rack, each.fenced))
     if message.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(broker, request)
     return response
 
 

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.controller.topic_names import check_topic_name
-from penstock.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from penstock.errors import (
+    KafkaError,
+    KafkaStorageError,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
 from penstock.log.producers import (
     COORDINATOR_EPOCH,
     EPOCH,
@@ -13,6 +18,7 @@ from penstock.log.producers import (
     LAST_TIMESTAMP,
     TXN_FIRST_OFFSET,
 )
+from penstock.security.permissions import READ_TOPIC
 from penstock.wire.messages.k61_describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -28,7 +34,7 @@ PRODUCERS_PER_SLICE = 200
 
 
 def handle(
-    broker: "Broker", _request: ClientRequest, message: DescribeProducersRequest
+    broker: "Broker", request: ClientRequest, message: DescribeProducersRequest
 ) -> Slices[DescribeProducersResponse]:
     broker.append_now()
     response = DescribeProducersResponse()
@@ -36,13 +42,18 @@ def handle(
         answer = TopicResponse(name=topic.name)
         response.topics.append(answer)
         for index in dict.fromkeys(topic.partition_indexes):
-            answer.partitions.append((yield from _describe(broker, topic.name, index)))
+            answer.partitions.append((yield from _describe(broker, request, topic.name, index)))
     return response
 
 
-def _describe(broker: "Broker", topic: str, index: int) -> Slices[PartitionResponse]:
+def _describe(
+    broker: "Broker", request: ClientRequest, topic: str, index: int
+) -> Slices[PartitionResponse]:
     response = PartitionResponse(partition_index=index)
     try:
+        check_topic_name(topic)
+        if not broker.access.allows(request, READ_TOPIC, topic):
+            raise TopicAuthorizationFailed
         response.active_producers = yield from _producers(broker, topic, index)
     except KafkaError as error:
         response.error_code = error.code
@@ -52,7 +63,6 @@ def _describe(broker: "Broker", topic: str, index: int) -> Slices[PartitionRespo
 
 def _producers(broker: "Broker", topic: str, index: int) -> Slices[list[ProducerState]]:
     """Return the producers of a partition. Any replica answers, so that operators can compare."""
-    check_topic_name(topic)
     if topic not in broker.image.topics:
         raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
     partition = broker.replicas.by_name.get(topic, {}).get(index)

@@ -7,7 +7,8 @@ from penstock.broker.request import ClientRequest
 from penstock.broker.transactions.transactions import ask
 from penstock.coordinator.transactions.events import DescribeTransaction
 from penstock.coordinator.transactions.state import TransactionMetadata
-from penstock.errors import KafkaError
+from penstock.errors import KafkaError, TransactionalIdAuthorizationFailed
+from penstock.security.permissions import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 from penstock.wire.messages.k65_describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -27,15 +28,22 @@ def handle(
     if not left:
         return DescribeTransactionsResponse()
 
+    def may_see(topic: str) -> bool:
+        return broker.access.allows(request, DESCRIBE_TOPIC, topic, quiet=True)
+
     def answered(state: TransactionState, result: Any) -> None:
         nonlocal left
         _fill(state, result)
+        state.topics = [each for each in state.topics if may_see(each.topic)]
         left -= 1
         if left == 0:
             request.reply(DescribeTransactionsResponse(transaction_states=states))
 
     for state in states:
         name = state.transactional_id
+        if not broker.access.allows(request, DESCRIBE_TRANSACTIONAL_ID, name):
+            answered(state, TransactionalIdAuthorizationFailed())
+            continue
         ask(broker, name, DescribeTransaction(name), partial(answered, state))
     return None
 

@@ -14,6 +14,7 @@ from penstock.coordinator.patterns import NamePattern
 from penstock.coordinator.transactions.events import ListTransactionalIds
 from penstock.coordinator.transactions.state import TITLES, TransactionMetadata
 from penstock.errors import KafkaError, NotCoordinator
+from penstock.security.permissions import DESCRIBE_TRANSACTIONAL_ID
 from penstock.wire.messages.k66_list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -29,7 +30,7 @@ CHARACTERS_PER_SLICE = 10_000  # of ids that are compared with a pattern
 
 
 def handle(
-    broker: "Broker", _request: ClientRequest, message: ListTransactionsRequest
+    broker: "Broker", request: ClientRequest, message: ListTransactionsRequest
 ) -> Slices[ListTransactionsResponse]:
     """Reject the whole request if its pattern is invalid or takes too long."""
     text = message.transactional_id_pattern
@@ -46,13 +47,18 @@ def handle(
     event = ListTransactionalIds(
         states, frozenset(message.producer_id_filters), message.duration_filter
     )
+    may_see = broker.access.allows
     found: dict[str, TransactionMetadata] = {}
     for answer in (yield from ask_in_turn(broker.coordinators.transactions.values(), event)):
         if isinstance(answer, NotCoordinator):
             continue  # the leader of that partition lists its ids
         if isinstance(answer, KafkaError):
             return ListTransactionsResponse(error_code=answer.code)
-        found.update((each.transactional_id, each) for each in answer)
+        found.update(
+            (each.transactional_id, each)
+            for each in answer
+            if may_see(request, DESCRIBE_TRANSACTIONAL_ID, each.transactional_id, quiet=True)
+        )
         yield None
     names = list(found) if pattern is None else (yield from _matching(pattern, found))
     return ListTransactionsResponse(

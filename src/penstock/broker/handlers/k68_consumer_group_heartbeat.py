@@ -9,7 +9,15 @@ record, are rejected before their group sees them.
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
-from penstock.errors import InvalidRequest, KafkaError, UnknownServerError, UnsupportedVersion
+from penstock.errors import (
+    GroupAuthorizationFailed,
+    InvalidRequest,
+    KafkaError,
+    TopicAuthorizationFailed,
+    UnknownServerError,
+    UnsupportedVersion,
+)
+from penstock.security.permissions import DESCRIBE_TOPIC, READ_GROUP
 from penstock.wire.messages.k68_consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -29,9 +37,13 @@ def handle(
 ) -> ConsumerGroupHeartbeatResponse | None:
     if not broker.coordinators.serves_consumer_protocol:
         return ConsumerGroupHeartbeatResponse(error_code=UnsupportedVersion.code)
+    access, names = broker.access, message.subscribed_topic_names or ()
+    if not access.allows(request, READ_GROUP, message.group_id):
+        return _rejected(GroupAuthorizationFailed())
+    if not all(access.allows(request, DESCRIBE_TOPIC, each) for each in dict.fromkeys(names)):
+        return _rejected(TopicAuthorizationFailed())
     if not message.group_id:
         return _rejected(InvalidRequest("GroupId can't be empty."))
-    names = message.subscribed_topic_names or ()
     left = NAME_CHARACTERS_MAX - 2 * len(names)
     if len(names) > SUBSCRIBED_NAMES_MAX or sum(map(len, names)) > left:
         return _rejected(

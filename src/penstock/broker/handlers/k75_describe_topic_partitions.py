@@ -6,13 +6,19 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from penstock.broker.handlers.k03_metadata import offline_replicas, serving
-from penstock.broker.metadata.authorized_operations import TOPIC_OPERATIONS
 from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.controller.image import Topic
 from penstock.controller.topic_names import check_topic_name
-from penstock.errors import InvalidRequest, InvalidTopic, UnknownTopicOrPartition
+from penstock.credentials.acls import AclResourceType
+from penstock.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    TopicAuthorizationFailed,
+    UnknownTopicOrPartition,
+)
 from penstock.model import INTERNAL_TOPICS
+from penstock.security.permissions import DESCRIBE_TOPIC
 from penstock.wire.messages.k75_describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -29,7 +35,7 @@ NAMES_PER_CHUNK = 500
 
 
 def handle(
-    broker: "Broker", _request: ClientRequest, message: DescribeTopicPartitionsRequest
+    broker: "Broker", request: ClientRequest, message: DescribeTopicPartitionsRequest
 ) -> Slices[DescribeTopicPartitionsResponse]:
     every = not message.topics
     cursor = message.cursor
@@ -46,23 +52,34 @@ def handle(
     page_max = broker.config.integer("max.request.partition.size.limit")
     left = max(1, min(message.response_partition_limit, page_max))
     response = DescribeTopicPartitionsResponse()
+    hidden: list[str] = []
     for place, name in enumerate(names):
         if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
             yield None
+        if not broker.access.allows(request, DESCRIBE_TOPIC, name, quiet=every):
+            if not every:
+                hidden.append(name)
+            continue
+        operations = broker.access.operations(request, AclResourceType.TOPIC, name)
         topic = broker.image.topics.get(name)
         if topic is None:
-            response.topics.append(_missing(name))
+            response.topics.append(_missing(name, operations))
             continue
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
         page = [index for index in topic.partitions if index >= first]
-        response.topics.append(_topic(broker, topic, page[:left]))
+        response.topics.append(_topic(broker, topic, page[:left], operations))
         if len(page) > left:
             response.next_cursor = Cursor(topic_name=name, partition_index=page[left])
             break
         left -= len(page)
         first = 0
+    # Behind the others, like absent ones: the place of a hidden topic tells nothing.
+    denial = TopicAuthorizationFailed.code
+    response.topics += [
+        DescribeTopicPartitionsResponseTopic(error_code=denial, name=name) for name in hidden
+    ]
     return response
 
 
@@ -92,25 +109,25 @@ def _rejection(message: DescribeTopicPartitionsRequest) -> Slices[DescribeTopicP
     return response
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str, operations: int) -> DescribeTopicPartitionsResponseTopic:
     code = UnknownTopicOrPartition.code
     try:
         check_topic_name(name)
     except InvalidTopic:
         code = InvalidTopic.code
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+        error_code=code, name=name, topic_authorized_operations=operations
     )
 
 
 def _topic(
-    broker: "Broker", topic: Topic, indexes: list[int]
+    broker: "Broker", topic: Topic, indexes: list[int], operations: int
 ) -> DescribeTopicPartitionsResponseTopic:
     described = DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations,
     )
     for index in indexes:
         state = topic.partitions[index]

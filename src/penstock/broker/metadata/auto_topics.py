@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable
 
 from penstock.broker.metadata.cluster_metadata import Metadata
+from penstock.credentials.principal import Caller
 from penstock.errors import KafkaError, TopicAlreadyExists, from_code
 from penstock.summed_log import SummedLog
 from penstock.wire.messages.k19_create_topics import (
@@ -31,8 +32,8 @@ class AutoTopics:
         self._creating: set[str] = set()
         self.lines = SummedLog(log)  # a client may ask for any number
 
-    def create(self, names: Iterable[str]) -> None:
-        """Begin to create topics from the defaults, except those under way."""
+    def create(self, names: Iterable[str], caller: Caller) -> None:
+        """Begin to create topics from the defaults for a caller, except those under way."""
         new = [name for name in names if name not in self._creating]
         if not new:
             return
@@ -54,7 +55,7 @@ class AutoTopics:
                 if each.error_code not in (0, TopicAlreadyExists.code):
                     self._warn(each.name, from_code(each.error_code, each.error_message))
 
-        self._metadata.submit(create, CREATE_TOPICS_VERSION, created)
+        self._metadata.submit(create, CREATE_TOPICS_VERSION, created, caller)
 
     def _warn(self, names: str, error: KafkaError) -> None:
         words = "%s cannot be created on request of a client: %s"

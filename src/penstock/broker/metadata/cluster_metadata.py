@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from penstock.controller.image import Image
+from penstock.credentials.principal import Caller
 from penstock.raft.description import QuorumView
 from penstock.raft.quorum_events import QuorumRequest, QuorumResponse
 
@@ -24,9 +25,16 @@ class Metadata(Protocol):
         """Return whether the active controller is on this node."""
         ...
 
-    def submit(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
+    def submit(
+        self,
+        message: Any,
+        version: int,
+        done: Callable[[Any], None],
+        caller: Caller | None = None,
+    ) -> None:
         """Hand a request to the active controller, on whichever node that is. `done` gets the
-        response, when this node has the change, or a KafkaError."""
+        response, when this node has the change, or a KafkaError. The controller judges what the
+        caller may do; a request without one is this node's own."""
         ...
 
     def submit_here(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
@@ -51,7 +59,9 @@ class Metadata(Protocol):
 
     def describe(self) -> QuorumView: ...
 
-    def describe_everywhere(self, message: Any, version: int, done: Callable[[Any], None]) -> None:
+    def describe_everywhere(
+        self, message: Any, version: int, done: Callable[[Any], None], caller: Caller
+    ) -> None:
         """Ask the leader of the quorum for its description; `done` gets the response or a
         KafkaError."""
         ...

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers.k00_produce import produce
 from penstock.broker.logins.session import SaslSession
@@ -22,7 +22,7 @@ from penstock.broker.network.dispatch import dispatch
 from penstock.broker.network.frames import FIRST_BYTES, other_protocol
 from penstock.broker.request import Answer, Slot, failed
 from penstock.broker.sliced_work import Work
-from penstock.credentials.principal import anonymous_at
+from penstock.credentials.principal import Caller, anonymous_at
 from penstock.wire.apis import APIS
 from penstock.world import Peer
 
@@ -43,6 +43,7 @@ class BrokerConnection:
 
     __slots__ = (
         "_buffer",
+        "_caller",
         "_filled",
         "_frame_bytes",
         "_frame_since_ms",
@@ -58,7 +59,6 @@ class BrokerConnection:
         "_takes_turn",
         "active_at_ms",
         "api_key",
-        "caller",
         "client_id",
         "closing",
         "listener",
@@ -67,6 +67,7 @@ class BrokerConnection:
         "on_drain",
         "peer",
         "produce_prefix",
+        "produce_routes",
         "read_at_ms",
         "replies",
         "room",
@@ -112,6 +113,18 @@ class BrokerConnection:
         self._frame_bytes = 0
         self._frame_since_ms = 0.0  # when the frame under way began, or got memory again
         self._filled = 0
+
+    @property
+    def caller(self) -> Caller:
+        return self._caller
+
+    @caller.setter
+    def caller(self, caller: Caller) -> None:
+        """Set the principal of a login; the produce routes are those of the caller."""
+        self._caller = caller
+        self.produce_routes: list[dict[bytes, Any]] = self.listener.broker.produce_cache.routes_of(
+            caller
+        )
 
     # -- bytes in
 

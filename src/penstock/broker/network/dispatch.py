@@ -13,14 +13,14 @@ from functools import partial
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.handlers import HANDLERS, handle, handler_for
+from penstock.broker.handlers import HANDLERS, handle, handler_for, whole_failure
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.request import ClientRequest, failed
 from penstock.broker.request_metrics import OTHER_VERSION
 from penstock.broker.request_pieces import answer_in_pieces, piece_rule_for
 from penstock.broker.sliced_work import Slices, Work
 from penstock.errors import KafkaError
-from penstock.wire.apis import APIS, request_class, response_class
+from penstock.wire.apis import APIS, request_class
 from penstock.wire.codec import SLICE_BYTES, read, read_in_slices
 from penstock.wire.frame import parse_request_header
 
@@ -70,9 +70,7 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
     try:
         response = handler_for(listener.kind, key)(listener.broker, request, message)
     except KafkaError as error:
-        response = _whole_failure(key, error)
-        if response is None:
-            raise
+        response = whole_failure(key, error)
     if type(response) is GeneratorType:
         _begin(request, response)
     elif response is not None:
@@ -97,9 +95,7 @@ def _answer(request: ClientRequest, slices: Slices[Any]) -> Work:
         except StopIteration as end:
             response = end.value
         except KafkaError as error:
-            response = _whole_failure(key, error)
-            if response is None:
-                raise
+            response = whole_failure(key, error)
         if response is not None and not connection.closing:
             request.reply(response)
     except Exception as error:
@@ -129,15 +125,4 @@ def _read_and_handle(
     held = [message]
     del message
     yield from free_in_slices(held)
-    return response
-
-
-def _whole_failure(key: int, error: KafkaError) -> Any:
-    """Return an answer with the error of a whole request; None without a field for the error."""
-    response = response_class(key)()
-    if not hasattr(response, "error_code"):
-        return None
-    response.error_code = error.code
-    if hasattr(response, "error_message"):
-        response.error_message = error.message
     return response

@@ -4,15 +4,20 @@ From its client id to its number of partitions, a request has the same bytes. Th
 up as a whole (a ProduceRoute) instead of parsing them, and the answer is one prepared Struct. Only
 requests for one topic without unknown tags are cached. The general codec handles all others, and a
 test proves that both paths answer alike. The cache is bounded, and emptied when metadata changes.
+
+A route is proof that its caller may write to the topic. With an authorizer, each caller has routes
+of its own; a change of the ACLs empties the cache like every change of the metadata.
 """
 
 from collections.abc import Sequence
 from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from penstock.broker.metadata.current_leader import find_leader
 from penstock.broker.request import ClientConnection
+from penstock.credentials.principal import Caller
 from penstock.errors import KafkaError, NotLeaderOrFollower
 from penstock.wire.codec import write
 from penstock.wire.frame import response_frame
@@ -287,25 +292,48 @@ class ProduceRoute:
         return None if self.acks == -1 and partition.leader.below_min_insync else partition
 
 
+# By version of the request, and by the bytes of the prefix.
+ProduceRoutes = list[dict[bytes, ProduceRoute]]
+
+
+class _CallerRoutes(ProduceRoutes):
+    """The routes of one caller: a list that is freed with the caller's last connection."""
+
+
 class ProduceCache:
     """Routes by the bytes of their prefix, per version of the request."""
 
-    def __init__(self) -> None:
-        self.routes: list[dict[bytes, ProduceRoute]] = [{} for _ in range(LAST_VERSION + 1)]
+    def __init__(self, *, by_caller: bool = False) -> None:
+        self._shared: ProduceRoutes = [{} for _ in range(LAST_VERSION + 1)]
+        self._by_caller = by_caller
+        self._callers: WeakValueDictionary[Caller, _CallerRoutes] = WeakValueDictionary()
         self._lengths: dict[int, None] = {}
+        self._remembered = 0
         self.requests = [0] * (LAST_VERSION + 1)  # Produce requests that came, by version
         self.misses = 0  # of them, those on the general path
 
+    def routes_of(self, caller: Caller) -> ProduceRoutes:
+        """Return the routes that a connection of this caller uses."""
+        if not self._by_caller:
+            return self._shared
+        routes = self._callers.get(caller)
+        if routes is None:
+            routes = _CallerRoutes({} for _ in range(LAST_VERSION + 1))
+            self._callers[caller] = routes
+        return routes
+
     def clear(self) -> None:
-        for routes in self.routes:
-            routes.clear()
+        for routes in (self._shared, *self._callers.values()):
+            for each in routes:
+                each.clear()
         self._lengths.clear()
+        self._remembered = 0
 
     def search(
         self, connection: ClientConnection, data: memoryview, start: int, stop: int, version: int
     ) -> ProduceRoute | None:
         """Find a route by every known prefix length: a connection may write to several topics."""
-        routes = self.routes[version]
+        routes: dict[bytes, ProduceRoute] = connection.produce_routes[version]
         for length in self._lengths:
             if start + length < stop:
                 route = routes.get(bytes(data[start + 8 : start + length]))
@@ -330,11 +358,12 @@ class ProduceCache:
         tail = sum(_size_of(each.records or b"", version) for each in wanted)
         length = len(frame) - tail - (2 if version >= FLEXIBLE else 0)
         full = len(self._lengths) >= LENGTHS_MAX and length not in self._lengths
-        if full or len(self.routes[version]) >= ROUTES_MAX:
+        if full or self._remembered >= ROUTES_MAX:
             self.clear()
         self._lengths[length] = None
+        self._remembered += 1
         route = ProduceRoute(partitions, request, len(wanted), version)
-        self.routes[version][bytes(frame[8:length])] = route
+        connection.produce_routes[version][bytes(frame[8:length])] = route
         connection.produce_prefix = length
 
 

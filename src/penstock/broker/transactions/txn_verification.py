@@ -195,6 +195,10 @@ class TxnVerification:
         if (gone := unavailable_error(partition)) is not None:
             _reject([batch], gone)
             return
+        # The rules of access may have changed since the request.
+        if (denial := batch.ticket[0].denial(partition.topic, transactional=True)) is not None:
+            _reject([batch], denial)
+            return
         partition.batches.append((batch.records, batch.header))
         partition.tickets.append(batch.ticket)
         if start_at_zero:

@@ -7,6 +7,8 @@ timer waits for the disk, and the timer may expire meanwhile.
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 
+from penstock.coordinator.events import TopicVisibility
+
 # After the log has rejected the records of an expired timer, the timer runs again for this long.
 REJECTED_RETRY_MS: Final = 5_000
 
@@ -128,11 +130,12 @@ class ConsumerSyncExpired(MemberTimer):
     subject = "consumer sync"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RegexUnresolved(GroupTimer):
     """A member of the group has a regular expression without resolved topics."""
 
-    __slots__ = ()
     subject = "consumer regexes"
+    may_describe: TopicVisibility | None = None
 
 
 ConsumerTimer: TypeAlias = (

@@ -8,7 +8,7 @@ the group.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.coordinator.events import GroupRequest
+from penstock.coordinator.events import GroupRequest, TopicVisibility
 from penstock.coordinator.groups.consumer.assignors.spec import Assignment
 from penstock.coordinator.groups.consumer.member import ConsumerMember, Owned
 from penstock.coordinator.groups.consumer.records import member_tombstones, regex_tombstone
@@ -61,6 +61,9 @@ class ConsumerGroup:
         # Volatile.
         self.stale = False  # its topics may have changed since the epoch was last looked at
         self.regexes_stale = False  # other topics may match
+        # The topics that its expressions may find: those that the client may describe who sent the
+        # last heartbeat with one. Another coordinator learns that before it assigns any.
+        self.may_describe: TopicVisibility | None = None
 
     # The CoordinatedGroup protocol
 

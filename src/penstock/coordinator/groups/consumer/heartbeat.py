@@ -103,6 +103,8 @@ class Heartbeats:
         builder.write_all(replacement_records(group, resolved))
         before, owned = resolved.member, request.topic_partitions
         wanted = _as_requested(before, call)
+        if wanted.regex:
+            group.may_describe = call.may_describe
         member = self._updater.update(
             group, MemberUpdate(before, wanted, resolved.replaced_id, owned), builder
         )

@@ -72,7 +72,7 @@ class MemberUpdater:
         refresh = self._regexes.is_due(group, builder.now_ms)
         regexes = self._update_regexes(group, update, builder, refresh=refresh)
         if update.member.regex and update.member.regex not in regexes:
-            builder.await_resolution(group.group_id)
+            builder.await_resolution(group.group_id, may_describe=group.may_describe)
         after = _GroupAfter(group, update, regexes)
         epoch = self._maybe_bump(group, update, after, builder)
         goal_epoch, assignment = self._maybe_retarget(group, update, after, epoch, builder)
@@ -111,7 +111,7 @@ class MemberUpdater:
                 del regexes[old]
                 builder.write(regex_tombstone(group.group_id, old))
         if refresh:
-            for regex, resolved in self._regexes.refreshed(regexes, builder.now_ms).items():
+            for regex, resolved in self._regexes.refreshed(group, regexes, builder.now_ms).items():
                 if resolved != regexes[regex]:
                     regexes[regex] = resolved
                     builder.write(_regex_record(group, regex, resolved))
@@ -208,7 +208,7 @@ class MemberUpdater:
         unresolved = dict.fromkeys(group.unresolved_regexes(), ResolvedRegex(frozenset(), 0))
         if not unresolved:
             return
-        found = self._regexes.refreshed(unresolved, builder.now_ms)
+        found = self._regexes.refreshed(group, unresolved, builder.now_ms)
         for regex, resolved in found.items():
             builder.write(_regex_record(group, regex, resolved))
         regexes = {**group.regexes, **found}

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.coordinator.events import TopicVisibility
 from penstock.coordinator.groups.consumer.member import ConsumerMember, MemberState
 from penstock.coordinator.groups.timers import (
     ConsumerSessionExpired,
@@ -109,9 +110,11 @@ class ConsumerOutcomeBuilder:
     def synced(self, group_id: str, member_id: str) -> None:
         self._cancel(ConsumerSyncExpired(group_id, member_id))
 
-    def await_resolution(self, group_id: str, after_ms: int = 0) -> None:
+    def await_resolution(
+        self, group_id: str, after_ms: int = 0, may_describe: TopicVisibility | None = None
+    ) -> None:
         """Ask for the event that resolves the expressions of a group, unless one is due."""
-        event = RegexUnresolved(group_id)
+        event = RegexUnresolved(group_id, may_describe)
         if event.name not in self._expected:
             self._set(event, after_ms)
 

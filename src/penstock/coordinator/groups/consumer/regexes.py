@@ -27,10 +27,10 @@ class Regexes:
         """Raise InvalidRegularExpression if the expression cannot be resolved."""
         self._search(regex)  # only a search shows that an expression costs too much
 
-    def resolve(self, regex: str, now_ms: int) -> ResolvedRegex:
-        """Return all topics that match now. Raise InvalidRegularExpression for an illegal
-        expression."""
-        return ResolvedRegex(self._search(regex), now_ms)
+    def _resolve(self, group: ConsumerGroup, regex: str, now_ms: int) -> ResolvedRegex:
+        """Return all topics that match now and that the group may see. Raise
+        InvalidRegularExpression for an illegal expression."""
+        return ResolvedRegex(frozenset(_visible(group, self._search(regex))), now_ms)
 
     def is_due(self, group: ConsumerGroup, now_ms: int) -> bool:
         """Return whether all expressions of the group are due for another search."""
@@ -40,12 +40,12 @@ class Regexes:
         return group.regexes_stale or now_ms > oldest_ms + self._refresh_interval_ms
 
     def refreshed(
-        self, regexes: Mapping[str, ResolvedRegex], now_ms: int
+        self, group: ConsumerGroup, regexes: Mapping[str, ResolvedRegex], now_ms: int
     ) -> dict[str, ResolvedRegex]:
         found: dict[str, ResolvedRegex] = {}
         for regex, known in regexes.items():
             try:
-                found[regex] = self.resolve(regex, now_ms)
+                found[regex] = self._resolve(group, regex, now_ms)
             except InvalidRegularExpression:
                 # A server with other limits resolved it: keep its topics.
                 found[regex] = known._replace(timestamp_ms=now_ms)
@@ -57,19 +57,19 @@ class Regexes:
         """Return the expressions that match other topics after these were created or deleted."""
         changed: dict[str, ResolvedRegex] = {}
         for regex, known in group.regexes.items():
-            topics = self._after_change(regex, known.topics, names)
+            topics = self._after_change(group, regex, known.topics, names)
             if topics != known.topics:
                 changed[regex] = ResolvedRegex(topics, now_ms)
         return changed
 
     def _after_change(
-        self, regex: str, known: frozenset[str], names: Iterable[str]
+        self, group: ConsumerGroup, regex: str, known: frozenset[str], names: Iterable[str]
     ) -> frozenset[str]:
         gone = [name for name in names if name in known and self._cluster.topic(name) is None]
         new = [name for name in names if name not in known and self._cluster.topic(name)]
         if new:
             try:
-                new = list(self._pattern(regex).search(new))
+                new = list(_visible(group, self._pattern(regex).search(new)))
             except InvalidRegularExpression:
                 new = []
         return known.difference(gone).union(new)
@@ -91,3 +91,8 @@ class Regexes:
                 self._patterns.clear()
             self._patterns[regex] = pattern
         return pattern
+
+
+def _visible(group: ConsumerGroup, names: Iterable[str]) -> Iterable[str]:
+    may_describe = group.may_describe
+    return names if may_describe is None else filter(may_describe, names)

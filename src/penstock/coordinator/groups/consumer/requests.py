@@ -200,6 +200,7 @@ class ConsumerRequests:
             return Outcome()
         builder = ConsumerOutcomeBuilder(now_ms, self._expected, event)
         if isinstance(event, RegexUnresolved):
+            group.may_describe = event.may_describe or group.may_describe
             self._updater.resolve_regexes(group, builder)
             return builder.outcome()
         member = group.members.get(event.member_id)
