@@ -106,6 +106,7 @@ reference: $(VENV)/.dev
 	$(BIN)/python -m tools.commands_reference > docs/reference/commands.md
 	$(BIN)/python -m tools.client_settings_reference > docs/reference/client-configuration.md
 	$(BIN)/python -m tools.client_errors_reference > docs/reference/errors.md
+	$(BIN)/python -m tools.permissions_reference > docs/reference/permissions.md
 
 # Terminal pictures of the documents, from real output
 pictures: $(VENV)/.dev

@@ -64,6 +64,18 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "user list": ("penstock user list",),
     "user password": ("penstock user password billing",),
     "user remove": ("penstock user remove billing",),
+    "acl allow": (
+        "penstock acl allow billing --consume orders --group billing",
+        "penstock acl allow shop --produce shop- --prefix --dry-run",
+        "penstock acl allow ops --operation describe --cluster",
+    ),
+    "acl deny": ("penstock acl deny billing --operation read --topic salaries",),
+    "acl list": ("penstock acl list billing", "penstock acl list --topic orders"),
+    "acl remove": (
+        "penstock acl remove billing --consume orders --group billing",
+        "penstock acl remove billing --all --yes",
+    ),
+    "acl explain": ("penstock acl explain billing write topic orders --from 10.0.0.7",),
     "config describe": (
         "penstock config describe --topic orders",
         "penstock config describe log.retention.ms --broker 1",
@@ -133,6 +145,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 # Of `penstock` itself, and of each noun: its usual first commands.
 NOUN_EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "acl": ("penstock acl allow billing --consume orders --group billing",),
     "": (
         "penstock start --data ./data",
         "penstock topic create greetings --partitions 3",

@@ -23,6 +23,7 @@ from penstock.cli import (
     version,
     worker,
 )
+from penstock.cli.acl import command as acl_command
 from penstock.cli.arguments.completion import complete_profile
 from penstock.cli.arguments.shared_options import SettingsOption
 from penstock.cli.config import command as config_command
@@ -64,6 +65,7 @@ app.command("produce")(produce_command.produce)
 app.command("consume")(consume_command.consume)
 app.add_typer(group_command.app, name="group")
 app.add_typer(config_command.app, name="config")
+app.add_typer(acl_command.app, name="acl")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(broker.app, name="broker")
 app.add_typer(cert.app, name="cert")
