@@ -4,14 +4,17 @@ from collections.abc import Iterator
 
 from compat.twins import WHO, Twin, in_any_order, only_code
 
-# Access control is Apache Kafka's alone so far: these commands are tried with its server only.
+# A server that keeps rules, and lets everybody do everything. Quotas and SCRAM credentials are
+# Apache Kafka's alone so far: their commands are tried with its server only.
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
 
 
-def access_twins(at: tuple[str, ...]) -> Iterator[Twin]:
+def acl_twins(at: tuple[str, ...]) -> Iterator[Twin]:
+    """kafka-acls."""
+
     def acls(*arguments: str) -> Twin:
         return Twin("acls", (*at, *arguments), reads=in_any_order)
 
@@ -28,6 +31,10 @@ def access_twins(at: tuple[str, ...]) -> Iterator[Twin]:
     yield acls("--list", "--principal", carol)
     yield acls("--remove", *topic, "--force")
     yield acls("--list", *topic)
+
+
+def entity_twins(at: tuple[str, ...]) -> Iterator[Twin]:
+    """kafka-configs of users and clients."""
 
     def configs(*arguments: str) -> Twin:
         return Twin("configs", (*at, *arguments), reads=in_any_order)

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench.servers import Ports, scratch
-from compat.command_access import GUARDED, access_twins
+from compat.command_access import GUARDED, acl_twins, entity_twins
 from compat.directories import node, ourselves
 from compat.promises import Promises, make_promises
 from compat.report import Report
@@ -66,7 +66,11 @@ def check_commands(report: Report) -> None:
         for twin in _dumps(data):
             compare(report, twin)
         with node("kafka", place / "guarded", Ports.free(), changes=GUARDED) as server:
-            for twin in access_twins(("--bootstrap-server", server.bootstrap)):
+            at = ("--bootstrap-server", server.bootstrap)
+            for twin in (*acl_twins(at), *entity_twins(at)):
+                compare(report, twin)
+        with node(ourselves(), place / "guarded-here", Ports.free(), changes=GUARDED) as server:
+            for twin in acl_twins(("--bootstrap-server", server.bootstrap)):
                 compare(report, twin)
         for twin in _storage(place):
             compare(report, twin)

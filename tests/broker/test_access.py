@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,22 @@ def test_a_session_gives_another_caller_nothing(server: SimulatedServer) -> None
     first = server.ask(CALLER, fetch("orders", [0], session=(0, 0)), 12)
     stolen = server.ask("bob", fetch("orders", [], session=(first.session_id, 1)), 12)
     assert fetched(stolen) == [DENIED]
+
+
+def test_an_unknown_id_is_checked_when_it_is_known(server: SimulatedServer) -> None:
+    produced(server, ADMIN)
+    broker = server.bench.broker
+    known = broker.image
+    wanted = k01.FetchTopic(
+        topic_id=known.topics["orders"].topic_id,
+        partitions=[k01.FetchPartition(partition=0, partition_max_bytes=1_000)],
+    )
+    broker.image = replace(known, topic_names={})  # a node that lags behind
+    asked = k01.FetchRequest(max_wait_ms=0, session_epoch=0, topics=[wanted])
+    first = server.ask(CALLER, asked, 13)
+    broker.image = known
+    again = k01.FetchRequest(max_wait_ms=0, session_id=first.session_id, session_epoch=1)
+    assert fetched(server.ask(CALLER, again, 13)) == [DENIED]
 
 
 def _parked(server: SimulatedServer, message: Any, version: int) -> tuple[int, FakePeer]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from admin_facts import FACTS, Fact, new_topic, only_broker
+from admin_facts import AUTHORIZER_FACTS, FACTS, Fact, new_topic, only_broker
 from admin_server import CLOSE, AdminServer
 
 import penstock as aio
@@ -33,6 +33,16 @@ def own_cluster() -> Iterator[Cluster]:
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.__name__)
 def test_of_a_node_it_holds_that(penstock_cluster: Cluster, fact: Fact) -> None:
     fact(penstock_cluster.bootstrap)
+
+
+@pytest.mark.parametrize("fact", AUTHORIZER_FACTS, ids=lambda fact: fact.__name__)
+def test_of_a_node_with_an_authorizer_it_holds_that(fact: Fact) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with Cluster(settings) as guarded:
+        fact(guarded.bootstrap)
 
 
 @pytest.mark.parametrize(

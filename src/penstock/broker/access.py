@@ -49,7 +49,10 @@ class AccessRequest(Protocol):
 class AccessControl:
     """The access of all requests of a node. `generation` grows with each change of the rules."""
 
-    def __init__(self, world: World, config: BrokerConfig, image: Image) -> None:
+    def __init__(
+        self, world: World, config: BrokerConfig, image: Image, *, is_loaded: bool = False
+    ) -> None:
+        """Follow the ACLs from an image on; until `open`, they count if the image `is_loaded`."""
         self._timers, self._clock = world.timers, world.clock
         self._authorizer: Authorizer | None = None
         if config.text(AUTHORIZER):
@@ -62,6 +65,8 @@ class AccessControl:
         self._logs_grants = config.boolean("audit.grants")
         self._audit = AuditLog(world.clock.wall_ms, self._begin_audit_window)
         self._change(image, image.acls)
+        if is_loaded:
+            self.open()
 
     @property
     def enabled(self) -> bool:

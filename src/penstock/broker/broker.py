@@ -79,9 +79,7 @@ class Broker:
         self.incarnation_ids: tuple[bytes, ...] = ()  # of this process, once it registers
         self.metadata = metadata
         self.image = metadata.image
-        self.access = AccessControl(world, config, self.image)
-        if metadata.is_active:
-            self.access.open()
+        self.access = AccessControl(world, config, self.image, is_loaded=metadata.is_active)
         self.elections = LeaderElections()
         world.workers.use(self.settings.background_threads)
         self.sliced_work = SlicedWork(world.clock, world.timers)
@@ -106,11 +104,10 @@ class Broker:
         self.replicas = Replicas(self)
         self.integrity = Integrity(self)
         self.recovery_progress = RecoveryProgress(world.clock)
-        self.reporters += (self.replicas.deletions, self.recovery_progress)
         self.cleaner = Cleaner(self)
-        self.reporters.append(self.cleaner)
         self.moves = ReplicaMoves(self)
-        self.reporters.append(self.moves)
+        self.reporters += (self.replicas.deletions, self.recovery_progress)
+        self.reporters += (self.cleaner, self.moves)
         self.followers = Followers(self)
         self.isr_changes = IsrChanges(self)
         self.directory_reports = DirectoryReports(self)
@@ -303,6 +300,8 @@ class Broker:
         """Take over a new image of the metadata."""
         self.elections.follow(self.image, image, delta, is_active=self.metadata.is_active)
         self.image = image
+        if delta.acls:
+            self.append_now()  # under the rules of before
         self.access.follow(image, delta)
         if self.metadata.is_active:
             self.access.open()

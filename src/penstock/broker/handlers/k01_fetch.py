@@ -347,7 +347,8 @@ class PendingFetch:
             allowed = name is None or access.allows(request, READ_TOPIC, name)
         if not allowed:
             raise TopicAuthorizationFailed
-        watched.checked = self._set.access
+        if name is not None:  # an id that is unknown here may be known at the next look
+            watched.checked = self._set.access
 
     def _drop_denied(self) -> None:
         """Replace answers that were found under earlier rules of access, and are denied now."""

@@ -33,7 +33,8 @@ from penstock.wire.records.principal import DefaultPrincipalData
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-FETCH, API_VERSIONS = 1, 18
+FETCH, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 1, 17, 18, 36
+OF_ONE_NODE = (FETCH, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE)
 PRINCIPAL_VERSION = b"\0\0"
 ADDRESS_LENGTHS = (4, 16)
 SIZE_BYTES = 4  # before a frame; an envelope has its own length
@@ -128,6 +129,6 @@ def _caller_of(message: EnvelopeRequest) -> Caller | type[KafkaError]:
 def _may_be_forwarded(key: int) -> bool:
     """Return whether both kinds of listeners serve the API, so that clients may ask a broker."""
     api = APIS.get(key)
-    if api is None or key in (FETCH, API_VERSIONS):
+    if api is None or key in OF_ONE_NODE:
         return False
     return key in HANDLERS and api.listeners == BOTH
