@@ -5,10 +5,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.broker.logins.listener_logins import ListenerLogins
-from penstock.broker.logins.session import SaslSession
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.request_metrics import RequestMetrics, errors_in
 from penstock.broker.sliced_work import SlicedWork, Work
@@ -19,6 +17,10 @@ from penstock.wire.codec import Slices
 from penstock.wire.frame import response_frame_in_slices
 from penstock.wire.primitives import Malformed, UnencodableValue
 from penstock.world import Part, Peer, World
+
+if TYPE_CHECKING:
+    from penstock.broker.logins.listener_logins import ListenerLogins
+    from penstock.broker.logins.session import SaslSession
 
 log = logging.getLogger("penstock.dispatch")
 
@@ -43,7 +45,7 @@ class ClientListener(Protocol):
     name: str
     kind: str
     now_ms: Callable[[], float]
-    logins: ListenerLogins | None
+    logins: "ListenerLogins | None"
 
     @property
     def broker(self) -> RequestHost: ...
@@ -61,7 +63,7 @@ class ClientConnection(Protocol):
     produce_routes: list[dict[bytes, Any]]
     replies: deque[Slot]
     peer: Peer
-    session: SaslSession | None
+    session: "SaslSession | None"
     closing: bool
     long_frame_bytes: int
     touched: bool

@@ -311,6 +311,12 @@ class BrokerConfig(ConfigView):
                 return listener.name
         return wanted
 
+    @property
+    def link_protocols(self) -> tuple[str, ...]:
+        """Return the protocols by which this node reaches brokers and controllers."""
+        names = (self.inter_broker_listener_name, *self.controller_listener_names[:1])
+        return tuple(self.security_protocols.get(each, "PLAINTEXT") for each in names)
+
     def is_secured(self, listener: str) -> bool:
         """Return whether a listener, here or of other nodes, speaks TLS."""
         return self.security_protocols.get(listener, "PLAINTEXT") in TLS_PROTOCOLS

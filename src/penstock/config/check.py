@@ -11,7 +11,6 @@ from typing import NamedTuple
 from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.check_listeners import LISTENER_CHECKS
 from penstock.config.check_quorum import NODE_CHECKS, QUORUM_CHECKS
-from penstock.config.check_sasl import SASL_CHECKS
 from penstock.config.group import GroupConfig
 from penstock.config.java_patterns import is_pattern
 from penstock.config.key import Key, Mode, Value
@@ -24,7 +23,7 @@ from penstock.config.keys_client_metrics import (
 )
 from penstock.config.keys_group import LIMITS, SESSIONS, GroupKeyLimits
 from penstock.config.keys_log import CLEANER_BYTES_PER_THREAD_MIN
-from penstock.config.sasl import JAAS, check_login_module
+from penstock.config.listeners import PROTOCOL_MAP
 from penstock.config.table import (
     BROKER_KEYS,
     CLIENT_METRICS_KEYS,
@@ -35,9 +34,9 @@ from penstock.config.table import (
 )
 from penstock.config.topic import TopicConfig
 from penstock.config.values import WrongSetting, parse, rejected
-from penstock.credentials.jaas import BadJaasConfig
 from penstock.errors import InvalidConfig, InvalidRequest
 
+JAAS = "sasl.jaas.config"
 # The topic keys that are checked beside each other, or beside the broker's.
 _READ_TOGETHER = ("min.compaction.lag.ms", "max.compaction.lag.ms", "remote.storage.enable")
 
@@ -60,7 +59,7 @@ def broker_problems(config: BrokerConfig) -> list[BrokerProblem]:
     """Return the problems that prevent a start. A check that needs an invalid value is skipped,
     because the value itself is reported."""
     problems: dict[str, BrokerProblem] = {}
-    for check in _CHECKS:
+    for check in _checks_of(config):
         try:
             check(config)
         except UnreadableSetting:
@@ -191,7 +190,6 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     *NODE_CHECKS,
     *LISTENER_CHECKS,
     *QUORUM_CHECKS,
-    *SASL_CHECKS,
     _check_directories,
     _check_retention,
     _check_cleaner,
@@ -200,6 +198,18 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_super_users,
     _check_tiering,
 )
+
+
+def _checks_of(config: BrokerConfig) -> Sequence[Callable[[BrokerConfig], None]]:
+    """Return the checks. Those of SASL are loaded only for a node that may use it."""
+    names = ("listeners", "controller.listener.names", PROTOCOL_MAP)
+    if not any(
+        "SASL" in config.static[name].text.upper() for name in names if name in config.static
+    ):
+        return _CHECKS
+    from penstock.config.check_sasl import SASL_CHECKS
+
+    return (*_CHECKS, *SASL_CHECKS)
 
 
 _LIMITS_OF_CONNECTIONS = "max.connections", "max.connection.creation.rate"
@@ -222,6 +232,9 @@ def validate_broker_config(name: str, value: str) -> None:
 
 def _check_jaas(name: str, value: str) -> None:
     """Raise InvalidConfig for the login module of a mechanism if it cannot be read."""
+    from penstock.config.sasl import check_login_module
+    from penstock.credentials.jaas import BadJaasConfig
+
     mechanism = name.removesuffix(f".{JAAS}").rpartition(".")[2].upper()
     try:
         check_login_module(mechanism, value)

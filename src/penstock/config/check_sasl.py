@@ -6,10 +6,10 @@ Each raises WrongSetting with a sentence that says what to set.
 from collections.abc import Callable, Sequence
 
 from penstock.config.broker import BrokerConfig
+from penstock.config.listeners import SASL_PROTOCOLS
 from penstock.config.sasl import (
     BETWEEN_BROKERS,
     ENABLED,
-    SASL_PROTOCOLS,
     SERVED_MECHANISMS,
     TO_CONTROLLERS,
     controller_mechanism,

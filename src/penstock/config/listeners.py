@@ -13,6 +13,7 @@ PORT_MAX = 65535
 PROTOCOL_MAP = "listener.security.protocol.map"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 EVERY_INTERFACE = ("0.0.0.0", "::")
 OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.config.broker import BrokerConfig
+from penstock.config.listeners import SASL_PROTOCOLS
 from penstock.config.table import LISTENER_PREFIX
 from penstock.config.values import WrongSetting
 from penstock.credentials.jaas import BadJaasConfig, LoginModule, parse_jaas
@@ -16,7 +17,6 @@ from penstock.credentials.mechanism import Mechanism
 from penstock.credentials.plain import PLAIN, SaslPlain
 from penstock.credentials.scram import HASHES, Scram
 
-SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 SERVED_MECHANISMS = (PLAIN, *HASHES)
 ENABLED, JAAS, LIFETIME = "sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms"
 FRAME_BYTES = "sasl.server.max.receive.size"

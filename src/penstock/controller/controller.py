@@ -33,7 +33,6 @@ from penstock.controller.records import (
     METADATA_VERSION_MIN,
 )
 from penstock.controller.replica_directories import ReplicaDirectoryRequests
-from penstock.controller.scram import ScramRequests
 from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import ConfigRules, ControllerSettings
 from penstock.controller.topics import TopicRequests
@@ -277,6 +276,8 @@ class Controller:
             case AlterConfigsRequest():
                 return ConfigRequests(self.image, self._rules).replace_all(message)
             case AlterUserScramCredentialsRequest():
+                from penstock.controller.scram import ScramRequests
+
                 return ScramRequests(self.image).alter(message)
             case CreateAclsRequest():
                 return AclRequests(self.image, SeededRandom(event.seed)).create(message)

@@ -7,6 +7,7 @@ stop.
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from penstock.broker.access import NO_SUPER_USER
@@ -28,8 +29,7 @@ from penstock.broker.progress import TaskProgress
 from penstock.broker.startup.startup import load_partitions
 from penstock.broker.storage.log_dir import LogDirectory
 from penstock.config.broker import BrokerConfig
-from penstock.config.listeners import Address
-from penstock.config.sasl import controller_mechanism, inter_broker_mechanism
+from penstock.config.listeners import SASL_PROTOCOLS, Address
 from penstock.controller.controller import NewerMetadata
 from penstock.controller.delta import MetadataCorrupt
 from penstock.log.missing_segments import LogCorrupted
@@ -454,13 +454,13 @@ class PenstockNode:
 def _make_links(
     world: World, config: BrokerConfig, find_tls: Callable[[LinkPurpose], TlsSettings | None]
 ) -> Links:
-    client_id = f"node-{config.node_id}"
-    return Links(
-        world,
-        LinkSettings(client_id, mechanism=controller_mechanism(config)),
-        LinkSettings(client_id, mechanism=inter_broker_mechanism(config)),
-        find_tls,
-    )
+    to_controllers = to_brokers = LinkSettings(f"node-{config.node_id}")
+    if any(each in SASL_PROTOCOLS for each in config.link_protocols):
+        from penstock.config.sasl import controller_mechanism, inter_broker_mechanism
+
+        to_controllers = replace(to_controllers, mechanism=controller_mechanism(config))
+        to_brokers = replace(to_brokers, mechanism=inter_broker_mechanism(config))
+    return Links(world, to_controllers, to_brokers, find_tls)
 
 
 def _address_of(

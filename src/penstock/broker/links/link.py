@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from penstock.broker.links.link_connection import LinkConnection, LinkFailed, LinkRequest
-from penstock.broker.links.link_login import LinkLogin
 from penstock.credentials.mechanism import Mechanism
 from penstock.errors import UnsupportedVersion
 from penstock.world import (
@@ -149,6 +148,8 @@ class Link:
         settings = self._settings
         login = None
         if settings.mechanism is not None:
+            from penstock.broker.links.link_login import LinkLogin
+
             login = LinkLogin(self._world, settings.mechanism, str(self))
         made = LinkConnection(peer, str(self), settings.client_id, self._opened, self._lost, login)
         limit_ms = settings.connect_timeout_ms

@@ -8,9 +8,8 @@ are sent after it, and wait while it is repeated.
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from penstock.broker.links.link_login import LinkLogin
 from penstock.broker.links.response_frames import ResponseFrames
 from penstock.errors import UnsupportedVersion
 from penstock.release import NODE_SOFTWARE_NAME, VERSION
@@ -21,6 +20,9 @@ from penstock.wire.messages.k18_api_versions import ApiVersionsRequest, ApiVersi
 from penstock.wire.primitives import Malformed
 from penstock.wire.schema import schema_of
 from penstock.world import Buffer, Peer, Timer
+
+if TYPE_CHECKING:
+    from penstock.broker.links.link_login import LinkLogin
 
 R = TypeVar("R")
 
@@ -95,7 +97,7 @@ class LinkConnection:
         client_id: str,
         opened: Callable[[], None],
         lost: Callable[[str], None],
-        login: LinkLogin | None = None,
+        login: "LinkLogin | None" = None,
     ) -> None:
         """Begin. `opened` is called when requests can be sent, the versions of the peer are known
         and the login is over; `lost` at the end."""

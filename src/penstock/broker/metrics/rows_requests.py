@@ -1,8 +1,8 @@
 """Rows of the table: requests, connections, and what waits."""
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from penstock.broker.logins.listener_logins import ListenerLogins
 from penstock.broker.metrics.row import Row, RowReader, labelled, row
 from penstock.broker.metrics.snapshot import MetricsSnapshot
 from penstock.broker.network.listener import BrokerListener
@@ -11,6 +11,9 @@ from penstock.errors import from_code
 from penstock.observe.metric import Metric, MetricKind, Number, Sample
 from penstock.observe.times import Times
 from penstock.wire.apis import APIS
+
+if TYPE_CHECKING:
+    from penstock.broker.logins.listener_logins import ListenerLogins
 
 FETCH = 1
 
@@ -59,7 +62,7 @@ def _per_listener(value: Callable[[BrokerListener], Number]) -> RowReader:
     return lambda seen: [((each.name,), value(each)) for each in seen.broker.listeners]
 
 
-def _of_logins(value: Callable[[ListenerLogins], Number]) -> RowReader:
+def _of_logins(value: "Callable[[ListenerLogins], Number]") -> RowReader:
     """Return a value of each listener with SASL."""
     return lambda seen: [
         ((each.name,), value(each.logins))
@@ -68,7 +71,7 @@ def _of_logins(value: Callable[[ListenerLogins], Number]) -> RowReader:
     ]
 
 
-def _logins(name: str, about: str, value: Callable[[ListenerLogins], Number]) -> Row:
+def _logins(name: str, about: str, value: "Callable[[ListenerLogins], Number]") -> Row:
     full = f"kafka_server_socket_server_metrics_{name}"
     return labelled(full, about, _of_logins(value), "listener")
 

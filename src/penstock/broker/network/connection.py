@@ -17,7 +17,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers.k00_produce import produce
-from penstock.broker.logins.session import SaslSession
 from penstock.broker.network.dispatch import dispatch
 from penstock.broker.network.frames import FIRST_BYTES, other_protocol
 from penstock.broker.request import Answer, Slot, failed
@@ -27,6 +26,7 @@ from penstock.wire.apis import APIS
 from penstock.world import Peer
 
 if TYPE_CHECKING:
+    from penstock.broker.logins.session import SaslSession
     from penstock.broker.network.listener import BrokerListener
 
 REPLIES_WAITING_MAX = 1_024  # requests of one connection that may be unanswered

@@ -8,12 +8,9 @@ from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
-from penstock.broker.logins.listener_logins import ListenerLogins
-from penstock.broker.logins.session import SaslSession
 from penstock.broker.network.connection import BrokerConnection
-from penstock.broker.network.login_connection import LoginConnection
 from penstock.config.broker import BrokerConfig, ConfigSource
-from penstock.config.sasl import SASL_PROTOCOLS
+from penstock.config.listeners import SASL_PROTOCOLS
 from penstock.credentials.der import DerBroken
 from penstock.credentials.principal import Caller, Principal
 from penstock.security.distinguished_name import subject_name
@@ -22,6 +19,9 @@ from penstock.world import Listening, Network, Peer, Receiver, Timer, TlsSetting
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+    from penstock.broker.logins.listener_logins import ListenerLogins
+    from penstock.broker.logins.session import SaslSession
+    from penstock.broker.network.login_connection import LoginConnection
 
 log = logging.getLogger("penstock.listener")
 
@@ -75,8 +75,7 @@ class BrokerListener:
         self.now_ms = broker.world.clock.mono_ms
         self.connections: dict[BrokerConnection, None] = {}
         self.awaiting_login: dict[LoginConnection, None] = {}
-        uses_sasl = broker.config.security_protocols.get(name) in SASL_PROTOCOLS
-        self.logins = ListenerLogins(broker, name) if uses_sasl else None
+        self.logins = self._make_logins()
         # Makes the connections; a cluster for tests replaces this.
         self.connect: Callable[[BrokerListener, Peer, float], BrokerConnection] = BrokerConnection
         # Since the start, for the metrics.
@@ -90,6 +89,14 @@ class BrokerListener:
         self._accepting = True
         self._accept_timer: Timer | None = None
         self.address = ("", 0)
+
+    def _make_logins(self) -> "ListenerLogins | None":
+        if self.protocol not in SASL_PROTOCOLS:
+            return None
+        # Loaded where they are used: most nodes start without logins.
+        from penstock.broker.logins.listener_logins import ListenerLogins
+
+        return ListenerLogins(self.broker, self.name)
 
     def open(self, door: "ReservedAddress") -> None:
         """Take over a reserved address. Clients are served after `serve`."""
@@ -115,19 +122,21 @@ class BrokerListener:
         self._look_for_room()
         return connection
 
-    def _begin(self, peer: Peer) -> BrokerConnection | LoginConnection:
+    def _begin(self, peer: Peer) -> "BrokerConnection | LoginConnection":
         if self.logins is None:
             connection = self.connect(self, peer, self.now_ms())
             if peer.identity is not None:
                 self._identify(connection, peer.identity)
             self.connections[connection] = None
             return connection
+        from penstock.broker.network.login_connection import LoginConnection
+
         login = LoginConnection(self, self.logins, peer, self.now_ms())
         self.awaiting_login[login] = None
         return login
 
     def logged_in(
-        self, login: LoginConnection, caller: Caller, session: SaslSession
+        self, login: "LoginConnection", caller: Caller, session: "SaslSession"
     ) -> BrokerConnection:
         """Return the connection of a peer that has logged in; the limits count it as before."""
         del self.awaiting_login[login]
@@ -203,7 +212,7 @@ class BrokerListener:
         for call in connection.on_closed:
             call()
 
-    def forget_login(self, connection: LoginConnection) -> None:
+    def forget_login(self, connection: "LoginConnection") -> None:
         if connection in self.awaiting_login:
             del self.awaiting_login[connection]
             self._connection_limits.left(connection)
