@@ -7,6 +7,7 @@
  * stalled server cannot hide its stall by slowing the generator down (coordinated omission).
  * Every response is read to its last byte: correlation ids must come back in order, error codes
  * must be zero.  Anything else ends the run with a message and exit code 1.
+ * Compiled with -DWITH_TLS, `--tls 1` encrypts the connections, without a check of certificates.
  * Prints one JSON object.
  */
 #define _GNU_SOURCE
@@ -26,6 +27,9 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TLS /* a second binary, for machines with OpenSSL's headers */
+#include <openssl/ssl.h>
+#endif
 
 enum { PRODUCE = 0, FETCH = 1, INIT_PRODUCER_ID = 22 };
 enum { PRODUCE_VERSION = 11, FETCH_VERSION = 12, INIT_PRODUCER_ID_VERSION = 4 };
@@ -45,7 +49,7 @@ enum {
 static struct {
     const char *mode, *host, *topics[TOPICS_MAX];
     int topic_count, port, connections, pipeline, partitions, per_request, records, size;
-    int idempotent, max_bytes, acks;
+    int idempotent, max_bytes, acks, tls;
     double seconds, warmup, rate;
     uint64_t count;
 } option = {.host = "127.0.0.1", .connections = 1, .pipeline = 1, .partitions = 1, .acks = 1,
@@ -350,6 +354,48 @@ struct connection {
 
 static int epoll;
 
+#ifdef WITH_TLS
+enum { DESCRIPTORS_MAX = 8192 };
+static SSL *secured[DESCRIPTORS_MAX];
+
+static void shake_hands(int fd) {
+    static SSL_CTX *context;
+    if (!context) context = SSL_CTX_new(TLS_client_method());
+    if (fd >= DESCRIPTORS_MAX || !(secured[fd] = SSL_new(context))) die("too many connections");
+    SSL_set_mode(secured[fd], SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_set_fd(secured[fd], fd);
+    if (SSL_connect(secured[fd]) != 1) die("the TLS handshake failed");
+}
+
+/* The result as of send and recv: EAGAIN if the socket has to be ready first. */
+static ssize_t outcome(int fd, int done) {
+    if (done > 0) return done;
+    int error = SSL_get_error(secured[fd], done);
+    errno = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? EAGAIN : EPROTO;
+    return -1;
+}
+
+static ssize_t send_some(int fd, const uint8_t *data, size_t size) {
+    if (!option.tls) return send(fd, data, size, MSG_NOSIGNAL);
+    return outcome(fd, SSL_write(secured[fd], data, size));
+}
+
+static ssize_t receive_some(int fd, uint8_t *data, size_t size) {
+    if (!option.tls) return recv(fd, data, size, 0);
+    size_t got = 0;
+    do { /* what is decrypted already makes no socket readable */
+        ssize_t more = outcome(fd, SSL_read(secured[fd], data + got, size - got));
+        if (more < 0) return got ? (ssize_t)got : -1;
+        got += more;
+    } while (got < size && SSL_pending(secured[fd]));
+    return got;
+}
+#else
+#define shake_hands(fd) die("compiled without TLS")
+#define send_some(fd, data, size) send(fd, data, size, MSG_NOSIGNAL)
+#define receive_some(fd, data, size) recv(fd, data, size, 0)
+#endif
+
 static int connect_to_server(void) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(option.port)};
@@ -359,12 +405,13 @@ static int connect_to_server(void) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     struct timeval limit = {.tv_sec = DRAIN_SECONDS_MAX};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (option.tls) shake_hands(fd);
     return fd;
 }
 
 static void read_exactly(int fd, uint8_t *at, size_t size) {
     while (size) {
-        ssize_t got = recv(fd, at, size, 0);
+        ssize_t got = receive_some(fd, at, size);
         if (got <= 0) die("recv: %s", got ? strerror(errno) : "the server closed the connection");
         at += got;
         size -= got;
@@ -375,7 +422,7 @@ static void read_exactly(int fd, uint8_t *at, size_t size) {
 static struct reader call(int fd, struct buffer *request, struct buffer *response) {
     close_frame(request);
     for (size_t sent = 0; sent < request->length;) {
-        ssize_t done = send(fd, request->data + sent, request->length - sent, MSG_NOSIGNAL);
+        ssize_t done = send_some(fd, request->data + sent, request->length - sent);
         if (done <= 0) die("send: %s", strerror(errno));
         sent += done;
     }
@@ -628,8 +675,7 @@ static void enqueue(struct connection *c, uint64_t due) {
 
 static void flush(struct connection *c) {
     while (c->out_sent < c->out.length) {
-        ssize_t done = send(c->fd, c->out.data + c->out_sent, c->out.length - c->out_sent,
-                            MSG_NOSIGNAL);
+        ssize_t done = send_some(c->fd, c->out.data + c->out_sent, c->out.length - c->out_sent);
         if (done < 0 && errno == EAGAIN) break;
         if (done <= 0) die("send: %s", strerror(errno));
         c->out_sent += done;
@@ -671,7 +717,7 @@ static void answered(struct connection *c, uint64_t now) {
 }
 
 static void receive(struct connection *c) {
-    ssize_t got = recv(c->fd, c->in.data + c->in.length, c->in.capacity - c->in.length, 0);
+    ssize_t got = receive_some(c->fd, c->in.data + c->in.length, c->in.capacity - c->in.length);
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) die("recv: %s", got ? strerror(errno) : "the server closed the connection");
     c->in.length += got;
@@ -849,6 +895,7 @@ static void parse_options(int count, char **text) {
         char *value = text[i + 1];
         if (!strcmp(name, "--host")) option.host = value;
         else if (!strcmp(name, "--port")) option.port = within(name, value, 1, 65535);
+        else if (!strcmp(name, "--tls")) option.tls = within(name, value, 0, 1);
         else if (!strcmp(name, "--topic")) set_topics(value);
         else if (!strcmp(name, "--connections"))
             option.connections = within(name, value, 1, CONNECTIONS_MAX);

@@ -23,15 +23,17 @@ class Unanswered(LoadFailed):
     """A server left requests without an answer for `DRAIN_SECONDS` after the last one was sent."""
 
 
-def program(name: str) -> Path:
-    """The compiled generator; compiled again when its source is newer."""
-    source, built = ROOT / "bench" / f"{name}.c", CACHE / name
+def program(name: str, *, tls: bool = False) -> Path:
+    """The compiled generator; compiled again when its source is newer. With `tls` it needs the
+    headers of OpenSSL."""
+    source, built = ROOT / "bench" / f"{name}.c", CACHE / (f"{name}-tls" if tls else name)
     if built.exists() and built.stat().st_mtime >= source.stat().st_mtime:
         return built
     CACHE.mkdir(parents=True, exist_ok=True)
     handle, fresh = tempfile.mkstemp(dir=CACHE)
     os.close(handle)
-    command = ["cc", "-O2", "-pthread", "-o", fresh, str(source), "-ldl"]
+    secured = ["-DWITH_TLS", "-lssl", "-lcrypto"] if tls else []
+    command = ["cc", "-O2", "-pthread", "-o", fresh, str(source), "-ldl", *secured]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=COMPILE_SECONDS_MAX, check=False
     )
@@ -108,7 +110,8 @@ class Run:
 def start_load(mode: str, seconds: float, warmup: float = 0.0, **options: object) -> Run:
     """`load.c`: raw requests."""
     given = {**options, "seconds": seconds, "warmup": warmup}
-    return Run([str(program("load")), mode, *_arguments(given)], seconds + warmup)
+    built = program("load", tls="tls" in options)
+    return Run([str(built), mode, *_arguments(given)], seconds + warmup)
 
 
 def load(mode: str, seconds: float, warmup: float = 0.0, **options: object) -> Outcome:

@@ -82,7 +82,7 @@ static struct {
 } rd;
 
 static struct {
-    const char *bootstrap, *topic, *acks, *queue, *in_flight, *protocol;
+    const char *bootstrap, *topic, *acks, *queue, *in_flight, *protocol, *authority;
     int partitions, size, clients, records;
     double seconds, warmup, rate;
     uint64_t count;
@@ -159,6 +159,10 @@ static rd_kafka_t *make_client(int type, rd_kafka_conf_t *conf) {
     char reason[512];
     set(conf, "bootstrap.servers", option.bootstrap);
     set(conf, "topic.metadata.refresh.interval.ms", "-1");
+    if (option.authority) {
+        set(conf, "security.protocol", "ssl");
+        set(conf, "ssl.ca.location", option.authority);
+    }
     rd_kafka_t *client = rd.create(type, conf, reason, sizeof reason);
     if (!client) die("%s", reason);
     return client;
@@ -415,6 +419,7 @@ int main(int count, char **text) {
         if (!strcmp(name, "--bootstrap")) option.bootstrap = value;
         else if (!strcmp(name, "--topic")) option.topic = value;
         else if (!strcmp(name, "--acks")) option.acks = value;
+        else if (!strcmp(name, "--authority")) option.authority = value;
         else if (!strcmp(name, "--queue")) option.queue = value;
         else if (!strcmp(name, "--in-flight")) option.in_flight = value;
         else if (!strcmp(name, "--protocol")) option.protocol = value;

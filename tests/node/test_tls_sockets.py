@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tls_stores import Stores
 
-from penstock.real import tls_handshake
+from penstock.real import tls, tls_handshake
 from penstock.real.network import SocketListening
 from penstock.real.world import RealWorld
 from penstock.world import FileRange, Peer, TlsFailed, TlsSettings
@@ -72,14 +72,14 @@ class TwoEnds:
             rejected=lambda _address, reason: self.rejected.append(reason),
         )
 
-    def connect(self, host: str = "localhost", tls: TlsSettings | None = None) -> None:
+    def connect(self, host: str = "localhost", settings: TlsSettings | None = None) -> None:
         def opened(peer: Peer) -> Heard:
             self.clients.append(Heard(peer))
             return self.clients[-1]
 
         port = self.listening.address[1]
-        settings = tls or self.client_tls
-        self.world.network.connect(host, port, opened, self.failures.append, WAIT_MS_MAX, settings)
+        chosen = settings or self.client_tls
+        self.world.network.connect(host, port, opened, self.failures.append, WAIT_MS_MAX, chosen)
 
     def both(self) -> tuple[Heard, Heard]:
         """The ends of one new connection: the server's, the client's."""
@@ -107,8 +107,13 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
     return Stores.make(tmp_path_factory.mktemp("stores"))
 
 
-@pytest.fixture
-def ends(stores: Stores) -> Iterator[TwoEnds]:
+@pytest.fixture(params=[True, False], ids=["workers decrypt", "the loop decrypts"])
+def ends(
+    stores: Stores, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TwoEnds]:
+    threshold = 32 * 1024 if request.param else 1 << 62
+    monkeypatch.setattr(tls, "RECEIVED_BY_WORKER_MIN", threshold)
+    monkeypatch.setattr(tls, "RECORDS_PER_TURN_MAX", 7)
     world = RealWorld()
     yield TwoEnds(world, stores)
     world.close()
@@ -216,7 +221,7 @@ def test_a_client_is_known_by_its_certificate(ends: TwoEnds, stores: Stores) -> 
 
 def test_a_client_without_a_certificate_is_rejected(ends: TwoEnds) -> None:
     ends.listen(client_auth="required")
-    ends.connect(tls=replace(ends.client_tls, identity=""))
+    ends.connect(settings=replace(ends.client_tls, identity=""))
     ends.until(lambda: bool(ends.rejected))
     assert "peer did not return a certificate" in ends.rejected[0]
     assert not ends.servers
@@ -233,7 +238,7 @@ def test_another_host_name_is_rejected_unless_unchecked(ends: TwoEnds) -> None:
 
 def test_a_server_of_an_unknown_authority_is_rejected(ends: TwoEnds) -> None:
     ends.listen()
-    ends.connect(tls=replace(ends.client_tls, trusted=None, identity=""))
+    ends.connect(settings=replace(ends.client_tls, trusted=None, identity=""))
     ends.until(lambda: bool(ends.failures))
     assert "the certificate is not accepted" in ends.failures[0]
     ends.until(lambda: bool(ends.rejected))

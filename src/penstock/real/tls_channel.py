@@ -14,6 +14,7 @@ from penstock.real.descriptors import Descriptor
 from penstock.world import Buffer
 
 PIECE_BYTES = 32 * 1024
+UNLIMITED = 1 << 62
 PLAIN_BYTES_MAX = 256 * 1024  # of one `read_all`
 
 
@@ -36,7 +37,7 @@ class HeldRange(NamedTuple):
 class TlsChannel:
     """Encrypts and decrypts the bytes of one connection."""
 
-    __slots__ = ("_incoming", "_outgoing", "_tls", "ended")
+    __slots__ = ("_incoming", "_outgoing", "_tls", "ended", "records")
 
     def __init__(self, context: ssl.SSLContext, host: str | None = None) -> None:
         """Begin; a client names the host that it connects to, a server none."""
@@ -46,6 +47,7 @@ class TlsChannel:
             self._incoming, self._outgoing, server_side=host is None, server_hostname=host
         )
         self.ended = False  # the other side has announced its end
+        self.records = 0  # read by the last `read_into`, or parts of them
 
     def shake_hands(self, data: bytes) -> bool:
         """Go on with the handshake; return whether it is done. Raise ssl.SSLError."""
@@ -69,36 +71,39 @@ class TlsChannel:
         """Take bytes of the other side."""
         self._incoming.write(data)
 
-    def read_into(self, target: memoryview) -> int:
+    def read_into(self, target: memoryview, records_max: int = UNLIMITED) -> int:
         """Decrypt into a buffer until it is full or a record is incomplete; return the number of
         bytes. Raise ssl.SSLError for bytes that no TLS peer sends."""
-        filled, size = 0, len(target)
+        filled, size, records = 0, len(target), 0
         read, incoming, pending = self._tls.read, self._incoming, self._tls.pending
         try:
-            while filled < size and (incoming.pending or pending()):
+            while filled < size and records < records_max and (incoming.pending or pending()):
                 # With a buffer, read returns the number of bytes.
                 count: int = read(size - filled, target[filled:])  # type: ignore[assignment]
                 if not count:
                     self.ended = True
                     break
                 filled += count
+                records += 1
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
             self.ended = True
+        self.records = records
         return filled
 
-    def read_all(self, received: Sequence[bytes]) -> bytes:
-        """Take bytes of the other side, and return what they decrypt to. At most PLAIN_BYTES_MAX
-        are given, and as many may be left in memory."""
-        target = memoryview(bytearray(PLAIN_BYTES_MAX))
+    def read_all(self, received: Sequence[Buffer]) -> memoryview:
+        """Take bytes of the other side, and return what they decrypt to, in memory of its own. At
+        most PLAIN_BYTES_MAX are given; as many may be left in the channel."""
+        size = sum(map(len, received)) + self._incoming.pending + self._tls.pending()
+        target = memoryview(bytearray(min(PLAIN_BYTES_MAX, size)))
         filled = self.read_into(target)
         for data in received:
             view = memoryview(data)
             for at in range(0, len(view), PIECE_BYTES):
                 self._incoming.write(view[at : at + PIECE_BYTES])
                 filled += self.read_into(target[filled:])
-        return bytes(target[:filled])
+        return target[:filled]
 
     def write(self, data: Buffer) -> bytes:
         """Encrypt; return the bytes for the other side."""
