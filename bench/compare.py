@@ -16,7 +16,8 @@ from bench.replicated_rows import half_rate as replicated_half_rate
 from bench.replicated_rows import warm_up as warm_up_replicas
 from bench.row import Context, Row, Sample, Suite
 from bench.rows import fill_offsets, raw_produce
-from bench.servers import Server, ServerFailed, running, scratch, stand_in
+from bench.secured import secure
+from bench.servers import Ports, ServerFailed, running, scratch, stand_in
 from bench.stats import Spread, ratio_of
 
 WARMUP_SECONDS = 10.0
@@ -97,15 +98,16 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def warm_up(server: Server, quick: bool) -> None:
+def warm_up(context: Context, quick: bool) -> None:
     """Small and pipelined requests, until a JVM has compiled what it needs."""
+    server = context.server
     length = WARMUP_SECONDS_QUICK if quick else WARMUP_SECONDS
     topics.create(server.bootstrap, "warm-up", 10)
     for connections, pipeline in ((10, 16), (100, 1)):
         programs.load(
             "produce",
             length / 2,
-            port=server.port,
+            **context.raw_access,
             topic="warm-up",
             partitions=10,
             connections=connections,
@@ -136,14 +138,19 @@ def prepared(side: str, suite: Suite, plan: Plan, half_rate: float) -> Iterator[
         seconds = plan.seconds if plan.quick else DURABILITY_SECONDS
     with scratch() as place:
         data: Path = place / "data"
+        ports, secured = None, None
+        if suite is Suite.SECURED:
+            ports = Ports.free()
+            secured, opened = secure(place, kind, ports)
+            changes = {**changes, **opened}
         if suite in (Suite.FRESH, Suite.LOADING):  # the second start is the one that is measured
             with running(kind, data) as first:
                 if suite is Suite.LOADING:
                     fill_offsets(first, plan.quick)
-        with running(kind, data, changes=changes, clean=False) as server:
-            context = Context(server, seconds, plan.quick, half_rate, side)
-            if suite in (Suite.WARM, Suite.CLIENTS, Suite.DURABILITY):
-                warm_up(server, plan.quick)
+        with running(kind, data, changes=changes, ports=ports, clean=False) as server:
+            context = Context(server, seconds, plan.quick, half_rate, side, secured=secured)
+            if suite in (Suite.WARM, Suite.SECURED, Suite.CLIENTS, Suite.DURABILITY):
+                warm_up(context, plan.quick)
             if suite is Suite.FRESH:
                 time.sleep(IDLE_SECONDS_QUICK if plan.quick else IDLE_SECONDS)
                 context.idle_memory = usage.memory(server.pids())

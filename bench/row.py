@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench import usage
+from bench.secured import SecuredPort
 from bench.servers import Server
 from bench.stats import Target
 
@@ -21,6 +22,7 @@ class Suite(Enum):
     LOADING = "loading"  # started again over a million committed offsets
 
     WARM = "warm"  # ten seconds of load first
+    SECURED = "secured"  # the same over TLS
     FRESH = "fresh"  # started a second time over its own directory, idle
     SESSIONS = "sessions"  # will hold 10,000 partitions
     CLEANING = "cleaning"  # only which side it is counts: the cleaners have their own processes
@@ -57,12 +59,28 @@ class Context:
     half_rates: Mapping[int, float] = field(default_factory=dict)  # of replicated topics, by size
     idle_memory: usage.Memory | None = None
     cluster: "ThreeNodes | None" = None  # of three nodes; `server` is the first of them
+    secured: SecuredPort | None = None  # the clients of the row use TLS
     topics_made: int = 0
 
     def topic_name(self) -> str:
         """A new one each time: deleting is not over when the answer arrives."""
         self.topics_made += 1
         return f"bench-{self.topics_made}"
+
+    @property
+    def raw_access(self) -> dict[str, Any]:
+        """Where `load.c` connects."""
+        if self.secured is not None:
+            return {"port": self.secured.port, "tls": 1}
+        return {"port": self.server.port}
+
+    @property
+    def rd_access(self) -> dict[str, Any]:
+        """Where librdkafka connects."""
+        if self.secured is not None:
+            secured = self.secured
+            return {"bootstrap": secured.bootstrap, "authority": secured.authority}
+        return {"bootstrap": self.server.bootstrap}
 
     @property
     def warmup(self) -> float:

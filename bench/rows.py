@@ -73,7 +73,7 @@ def raw_produce(partitions: int = PARTITIONS, **options: object) -> Callable[[Co
                 "produce",
                 context.seconds,
                 context.warmup,
-                port=server.port,
+                **context.raw_access,
                 topic=name,
                 partitions=partitions,
                 **options,
@@ -123,7 +123,7 @@ def rd_produce(
                 "produce",
                 context.seconds,
                 context.warmup,
-                bootstrap=server.bootstrap,
+                **context.rd_access,
                 topic=name,
                 partitions=partitions,
                 size=size,
@@ -147,7 +147,7 @@ def rd_consume(mode: str, **options: Any) -> Callable[[Context], Sample]:
         count = 500_000 if context.quick else 3_000_000
         topics.create(server.bootstrap, name, PARTITIONS)
         place: dict[str, Any] = {
-            "bootstrap": server.bootstrap,
+            **context.rd_access,
             "topic": name,
             "partitions": PARTITIONS,
             "count": count,
@@ -474,6 +474,19 @@ _DELIVERY_ROWS = (
         for protocol in ("classic", "consumer")
     ),
 )
+# The same rows over TLS.
+_SECURED_ROWS = tuple(
+    Row(f"{name}-tls", f"{title}, TLS", unit, _at_least(ratio), measure, Suite.SECURED)
+    for name, title, unit, ratio, measure in (
+        ("rd-1k-1", "librdkafka produce 1 KB, acks=1", _M, 1.0, rd_produce(1000, "1")),
+        ("rd-consume", "librdkafka consume 1 KB", _M, 0.9, rd_consume("consume")),
+        ("raw-1x1", "Produce 100 B, 1 connection x 1", _R, 1.1, _shape(1, 1)),
+        ("raw-10x16", "Produce 100 B, 10 x 16", _R, 3, _shape(10, 16)),
+        ("raw-100x16", "Produce 100 B, 100 x 16", _R, 2, _shape(100, 16)),
+        ("raw-16k", "Produce 16 KB, 8 x 1", _R, 0.9, _shape(8, 1, size=16384)),
+        ("raw-1m", "Produce 1 MB, 1 x 1", _R, 0.9, _shape(1, 1, size=1_000_000)),
+    )
+)
 _STATE_ROWS = (
     Row("start", "Start to first answer", "ms", _at_most(0.15), start_ms, Suite.FRESH),
     Row("rss", "Memory when idle (RSS)", "MB", _at_most(0.2), idle_rss, Suite.FRESH),
@@ -648,6 +661,7 @@ _DURABILITY_ROWS = tuple(
 ROWS: tuple[Row, ...] = (
     *_RAW_ROWS,
     *_CLIENT_ROWS,
+    *_SECURED_ROWS,
     *_DELIVERY_ROWS,
     *_STATE_ROWS,
     *_CLEANING_ROWS,
