@@ -56,6 +56,8 @@ from penstock.wire.messages import k43_elect_leaders as k43
 from penstock.wire.messages import k44_incremental_alter_configs as k44
 from penstock.wire.messages import k45_alter_partition_reassignments as k45
 from penstock.wire.messages import k46_list_partition_reassignments as k46
+from penstock.wire.messages import k48_describe_client_quotas as k48
+from penstock.wire.messages import k49_alter_client_quotas as k49
 from penstock.wire.messages import k50_describe_user_scram_credentials as k50
 from penstock.wire.messages import k51_alter_user_scram_credentials as k51
 from penstock.wire.messages import k55_describe_quorum as k55
@@ -65,6 +67,7 @@ from penstock.wire.messages import k64_unregister_broker as k64
 from penstock.wire.messages import k74_list_config_resources as k74
 from penstock.wire.messages import k75_describe_topic_partitions as k75
 from penstock.wire.messages import k10000_revoke_producer as k10000
+from penstock.wire.structures import EntityData
 
 pytest_plugins = ["api_fixtures"]
 
@@ -76,6 +79,7 @@ VERSION_FROM_THE_FUTURE = 99
 BROKER_KEYS = [key for key in HANDLERS if "broker" in APIS[key].listeners]
 CLIENT_KEYS = [key for key in BROKER_KEYS if key < OWN_FROM]
 
+QUOTA = "producer_byte_rate"
 # What to ask about a topic of one partition that holds two records, and whether the answer is right
 Case = Callable[[Asker, str, int], object]
 
@@ -230,6 +234,22 @@ def _list_partition_reassignments(asker: Asker, _topic: str, version: int) -> ob
     return answer.error_code == 0 and answer.topics == []
 
 
+def _alter_client_quotas(asker: Asker, topic: str, version: int) -> object:
+    entity = [EntityData(entity_type="user", entity_name=topic)]
+    wanted = k49.RequestEntryData(entity=entity, ops=[k49.OpData(key=QUOTA, value=1e9)])
+    [one] = asker.ask(k49.AlterClientQuotasRequest(entries=[wanted]), version).entries
+    return (one.error_code, one.error_message, one.entity) == (0, None, entity)
+
+
+def _describe_client_quotas(asker: Asker, topic: str, version: int) -> object:
+    assert _alter_client_quotas(asker, topic, 1)
+    wanted = k48.ComponentData(entity_type="user", match_type=0, match=topic)
+    answer = asker.ask(k48.DescribeClientQuotasRequest(components=[wanted]), version)
+    assert answer.entries is not None
+    [one] = answer.entries
+    return answer.error_code == 0 and one.values == [k48.ValueData(key=QUOTA, value=1e9)]
+
+
 def _describe_quorum(asker: Asker, _topic: str, version: int) -> object:
     wanted = k55.RequestTopicData(
         topic_name="__cluster_metadata", partitions=[k55.RequestPartitionData(partition_index=0)]
@@ -339,6 +359,8 @@ CASES: dict[int, Case] = {
     46: _list_partition_reassignments,
     50: _describe_users,
     51: _alter_users,
+    48: _describe_client_quotas,
+    49: _alter_client_quotas,
     55: _describe_quorum,
     57: _update_features,
     60: _describe_cluster,

@@ -11,7 +11,7 @@ from admin_server import CLOSE, AdminServer
 
 import penstock as aio
 from penstock import errors, sync
-from penstock.client.admin.access_values import QuotaEntity, ScramMechanism, ScramUpsertion
+from penstock.client.admin.access_values import ScramMechanism, ScramUpsertion
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import QuorumListener
 from penstock.client.failures.kinds import ClientClosed, TimedOut
@@ -48,11 +48,6 @@ def test_of_a_node_with_an_authorizer_it_holds_that(fact: Fact) -> None:
 @pytest.mark.parametrize(
     ("api", "call"),
     [
-        ("DescribeClientQuotas", lambda admin: admin.quotas.describe()),
-        (
-            "AlterClientQuotas",
-            lambda admin: admin.quotas.alter({QuotaEntity.of({"user": "a"}): {"request": 1.0}}),
-        ),
         ("DescribeUserScramCredentials", lambda admin: admin.scram.describe()),
         (
             "AlterUserScramCredentials",

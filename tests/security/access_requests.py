@@ -14,6 +14,7 @@ from penstock.wire.batch import Record, build_batch
 from penstock.wire.codec import write
 from penstock.wire.frame import request_frame
 from penstock.wire.records.principal import DefaultPrincipalData
+from penstock.wire.structures import EntityData
 
 Op, Kind = AclOperation, AclResourceType
 ANN, EVERYONE = "User:ann", "User:*"
@@ -430,6 +431,28 @@ def alter_partition(_names: Names, version: int, k: Any) -> object:
     partition = k.RequestPartitionData(new_isr=[NO_BROKER], new_isr_with_epochs=epochs)
     topics = [k.RequestTopicData(topic_id=DIRECTORY, partitions=[partition])]
     return k.AlterPartitionRequest(broker_id=NO_BROKER, broker_epoch=1, topics=topics)
+
+
+def quotas(_names: Names, _version: int, k: Any) -> object:
+    component = k.ComponentData(entity_type="user", match_type=0, match="nobody-has-this-name")
+    return k.DescribeClientQuotasRequest(components=[component])
+
+
+def altered_quotas(_names: Names, _version: int, k: Any) -> object:
+    entity = [EntityData(entity_type="user", entity_name="nobody-has-this-name")]
+    operation = k.OpData(key="producer_byte_rate", value=1024.0)
+    entry = k.RequestEntryData(entity=entity, ops=[operation])
+    return k.AlterClientQuotasRequest(entries=[entry], validate_only=True)
+
+
+def users(_names: Names, _version: int, k: Any) -> object:
+    user = k.UserName(name="nobody-has-this-name")
+    return k.DescribeUserScramCredentialsRequest(users=[user])
+
+
+def removed_users(_names: Names, _version: int, k: Any) -> object:
+    deletion = k.ScramCredentialDeletion(name="nobody-has-this-name", mechanism=1)
+    return k.AlterUserScramCredentialsRequest(deletions=[deletion])
 
 
 def features(_names: Names, _version: int, k: Any) -> object:

@@ -41,11 +41,18 @@ from penstock.broker.startup.recovery_progress import RecoveryProgress
 from penstock.broker.storage.cleaner_offsets import CleanedOffsets
 from penstock.broker.storage.flushing import FlushScheduler
 from penstock.broker.storage.log_dir import LogDirectory
+from penstock.broker.throttle import Throttle, tells_of_quotas
 from penstock.broker.transactions.transactions import ProducerIdSource
 from penstock.config.broker import BrokerConfig
 from penstock.controller.delta import Delta
 from penstock.controller.image import BROKER, EVERY_BROKER, ConfigResourceId, Image
-from penstock.errors import CorruptMessage, KafkaError, KafkaStorageError, RequestTimedOut
+from penstock.errors import (
+    CorruptMessage,
+    KafkaError,
+    KafkaStorageError,
+    RequestTimedOut,
+    ThrottlingQuotaExceeded,
+)
 from penstock.model import INTERNAL_TOPICS
 from penstock.world import Cold, Disk, DiskFailed, Timer, World
 
@@ -92,14 +99,11 @@ class Broker:
         self.request_metrics: RequestMetrics = RequestMetrics()
         self.reporters: list[ProgressReporter] = []  # parts with long tasks
         self.produce_cache: ProduceCache = ProduceCache(by_caller=self.access.enabled)
+        self.throttle = Throttle(world.clock, world.timers, config)
+        self._follow_quotas()
         self.metadata_cache = MetadataCache()
         self.auto_topics = AutoTopics(metadata)
-        self.sessions = FetchSessions(
-            self.settings.session_slots,
-            SESSION_EVICTION_MS,
-            lambda: world.entropy.random_ms(1, 0x7FFFFFFF),
-            self.sliced_work.begin,
-        )
+        self.sessions = self._make_sessions()
         self.cleaned_offsets = CleanedOffsets()
         self.replicas = Replicas(self)
         self.integrity = Integrity(self)
@@ -114,12 +118,8 @@ class Broker:
         self.producer_ids = ProducerIdSource(self)
         self.listeners: list[BrokerListener] = []
         self.connection_limits: ConnectionLimits = ConnectionLimits(self)
-        self.flushing = FlushScheduler(
-            world.clock,
-            world.timers,
-            self.touch,
-            config.integer("log.flush.scheduler.interval.ms"),
-        )
+        flush_ms = config.integer("log.flush.scheduler.interval.ms")
+        self.flushing = FlushScheduler(world.clock, world.timers, self.touch, flush_ms)
         self.wall_ms = world.clock.wall_ms()
         self.produced_ms = 0.0  # when the first of this turn's Produce requests came; 0 if none has
         self.find = self.replicas.find
@@ -131,6 +131,14 @@ class Broker:
         self._reconsider: list[Callable[[], None]] = []
         self._expiry_due = False
         self._coordinators: Coordinators | None = None
+
+    def _make_sessions(self) -> FetchSessions:
+        return FetchSessions(
+            self.settings.session_slots,
+            SESSION_EVICTION_MS,
+            lambda: self.world.entropy.random_ms(1, 0x7FFFFFFF),
+            self.sliced_work.begin,
+        )
 
     @property
     def coordinators(self) -> "Coordinators":
@@ -306,6 +314,7 @@ class Broker:
         if self.metadata.is_active:
             self.access.open()
         self.clear_caches()
+        self._follow_quotas()
         own = ConfigResourceId(BROKER, str(self.node_id))
         if any(resource in (own, EVERY_BROKER) for resource in delta.configs):
             self.reconfigure()
@@ -315,6 +324,11 @@ class Broker:
         self.replicas.follow(image, delta)
         if self._coordinators is not None:
             self._coordinators.follow(delta)
+
+    def _follow_quotas(self) -> None:
+        if self.throttle.follow(self.image):
+            throttle = self.throttle
+            self.produce_cache.metered = throttle.limits_produce or throttle.limits_requests
 
     def clear_caches(self) -> None:
         """Empty the caches of produce routes and of encoded topics."""
@@ -354,10 +368,18 @@ class Broker:
         on_error: Callable[[KafkaError], Any],
         on_answer: Callable[[Any], Any] = lambda response: response,
         timeout_ms: int | None = None,
+        mutations: int = 0,
     ) -> None:
         """Reply with the controller's answer. After `timeout_ms` the reply is an error, while the
         controller may still decide. A client gets the answer when this node has applied the
-        decision; a controller listener asks the controller of this node only."""
+        decision; a controller listener asks the controller of this node only. `mutations` are the
+        partitions that the request creates or deletes, which clients have quotas of."""
+        wait_ms = self.throttle.mutate(request, mutations) if self.metadata.is_active else 0
+        if wait_ms and tells_of_quotas(request.api_key, request.api_version):
+            answer = on_answer(on_error(ThrottlingQuotaExceeded()))
+            answer.throttle_time_ms = wait_ms
+            self._reply_throttled(request, answer)
+            return
         timer: Timer | None = None
         is_client = request.connection.listener.kind != CONTROLLER
 
@@ -375,16 +397,27 @@ class Broker:
 
         def settled(response: Any) -> None:
             answer = on_answer(response)
+            if wait_ms:
+                answer.throttle_time_ms = max(answer.throttle_time_ms, wait_ms)
             if not request.answered:
-                request.reply(answer)
+                self._reply_throttled(request, answer)
 
         if timeout_ms is not None:
             at = self.world.clock.mono_ms() + timeout_ms
             timer = self.world.timers.at(at, lambda: request.run(late))
         if is_client:
-            self.metadata.submit(message, request.api_version, done, request.caller)
+            client_id = request.client_id or ""
+            self.metadata.submit(message, request.api_version, done, request.caller, client_id)
         else:
             self.metadata.submit_here(message, request.api_version, done)
+
+    def _reply_throttled(self, request: ClientRequest, answer: Any) -> None:
+        """Reply; a client whose answer names a wait is not read from for so long. A controller
+        listener goes on: a connection of another node brings the requests of all its clients."""
+        wait_ms = getattr(answer, "throttle_time_ms", 0)
+        if wait_ms and request.connection.listener.kind != CONTROLLER:
+            self.throttle.mute(request.connection, wait_ms)
+        request.reply(answer)
 
     # -- the disk, without waiting for it
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.broker.message_release import free_in_slices
 from penstock.broker.request_metrics import RequestMetrics, errors_in
 from penstock.broker.sliced_work import SlicedWork, Work
+from penstock.broker.throttle import ClientMeters, Throttle
 from penstock.controller.image import Image
 from penstock.credentials.principal import Caller
 from penstock.wire.apis import APIS
@@ -37,6 +38,7 @@ class RequestHost(Protocol):
     image: Image
     request_metrics: RequestMetrics
     sliced_work: SlicedWork
+    throttle: Throttle
 
 
 class ClientListener(Protocol):
@@ -66,12 +68,17 @@ class ClientConnection(Protocol):
     session: "SaslSession | None"
     closing: bool
     long_frame_bytes: int
+    meters: ClientMeters | None
+    produced_bytes: int
+    throttled_until_ms: float
     touched: bool
 
     @property
     def listener(self) -> ClientListener: ...
 
     def hold(self) -> None: ...
+
+    def mute(self) -> None: ...
 
     def release(self) -> None: ...
 
@@ -137,6 +144,9 @@ class ClientRequest:
         caller may be a timer, or another peer's request."""
         assert not self.answered, "a request is answered once"
         self.answered = True
+        if self.connection.throttled_until_ms and hasattr(response, "throttle_time_ms"):
+            left_ms = self.connection.listener.broker.throttle.left_ms(self.connection)
+            response.throttle_time_ms = max(response.throttle_time_ms, left_ms)
         slices = response_frame_in_slices(
             self.api_key, self.api_version, self.correlation_id, response
         )

@@ -157,6 +157,7 @@ CUTS: dict[int, tuple[PieceRule, ...]] = {
     46: (PieceRule(_topics(partitions="partition_indexes", index="")),),
     47: (PieceRule(_topics(), equals=Equals.APART),),
     50: (PieceRule((Level("users", "results", ("name",), ("user",)),), equals=Equals.TOGETHER),),
+    49: (PieceRule((Level("entries", "entries"),), equals=Equals.APART),),
     55: (
         PieceRule(
             (
@@ -386,6 +387,9 @@ class JoinedAnswer:
             self._learn(response, 0, ())
         else:
             self._merge(self.response, response, 0, ())
+            wait_ms = getattr(response, "throttle_time_ms", 0)
+            if wait_ms > getattr(self.response, "throttle_time_ms", 0):
+                self.response.throttle_time_ms = wait_ms
 
     @property
     def failed(self) -> bool:

@@ -99,6 +99,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "broker apis": ("penstock broker apis", "penstock broker apis 1 --format json"),
     "broker unregister": ("penstock broker unregister 3",),
     "quorum describe": ("penstock quorum describe",),
+    "quota list": ("penstock quota list",),
+    "quota set": (
+        "penstock quota set producer_byte_rate=10000000 --user billing",
+        "penstock quota set request_percentage=20 consumer_byte_rate=5e6 --every-client",
+    ),
+    "quota remove": ("penstock quota remove producer_byte_rate --user billing",),
     "txn list": (
         "penstock txn list",
         "penstock txn list --state Ongoing --longer-than 10m",
@@ -168,6 +174,7 @@ NOUN_EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "broker": ("penstock broker list",),
     "cert": ("penstock cert reload",),
     "quorum": ("penstock quorum describe",),
+    "quota": ("penstock quota set producer_byte_rate=10000000 --user billing",),
     "user": ("penstock user add billing --generate", "penstock user remove billing"),
     "txn": ("penstock txn list --state Ongoing --longer-than 10m",),
     "log": ("penstock log dirs --topic orders", "penstock log dump data/orders-0 --records"),

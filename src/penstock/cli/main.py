@@ -16,6 +16,7 @@ from penstock.cli import (
     cluster,
     dlq,
     quorum,
+    quota,
     spark,
     start,
     streams,
@@ -70,6 +71,7 @@ app.add_typer(cluster.app, name="cluster")
 app.add_typer(broker.app, name="broker")
 app.add_typer(cert.app, name="cert")
 app.add_typer(quorum.app, name="quorum")
+app.add_typer(quota.app, name="quota")
 app.add_typer(user.app, name="user")
 app.add_typer(txn_command.app, name="txn")
 app.add_typer(log_command.app, name="log")

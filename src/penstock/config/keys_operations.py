@@ -18,8 +18,12 @@ KEYS: tuple[Key, ...] = (
     cluster_wide("config.providers", LIST, ()).later(
         "Where values of the form ${name:path:key} are looked up."
     ),
-    read_only("controller.quota.window.num", INT, 11, at_least(1)),
-    read_only("controller.quota.window.size.seconds", INT, 1, at_least(1)),
+    read_only("controller.quota.window.num", INT, 11, at_least(1)).now(
+        "How many windows of created and deleted partitions a client may use at once."
+    ),
+    read_only("controller.quota.window.size.seconds", INT, 1, at_least(1)).now(
+        "The length of one such window."
+    ),
     read_only("create.topic.policy.class.name", CLASS, None).never(
         "A Java class that may reject new topics."
     ),
@@ -41,10 +45,10 @@ KEYS: tuple[Key, ...] = (
     read_only("metrics.sample.window.ms", LONG, 30000, at_least(1)).never(
         "The length of one such window."
     ),
-    read_only("quota.window.num", INT, 11, at_least(1)).later(
+    read_only("quota.window.num", INT, 11, at_least(1)).now(
         "How many windows a quota is averaged over."
     ),
-    read_only("quota.window.size.seconds", INT, 1, at_least(1)).later(
+    read_only("quota.window.size.seconds", INT, 1, at_least(1)).now(
         "The length of one such window."
     ),
     read_only("replication.quota.window.num", INT, 11, at_least(1)),

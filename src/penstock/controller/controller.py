@@ -15,6 +15,7 @@ from penstock.controller.broker_progress import BrokerProgress
 from penstock.controller.broker_registration import RegistrationRequests
 from penstock.controller.broker_sessions import FenceStaleBroker
 from penstock.controller.brokers import allocate_producer_ids, unregister_broker
+from penstock.controller.client_quotas import ClientQuotaRequests
 from penstock.controller.configs import ConfigRequests
 from penstock.controller.delta import Delta, ImageBuilder, MetadataCorrupt
 from penstock.controller.elect_leaders import ElectLeadersRequests
@@ -52,6 +53,7 @@ from penstock.wire.messages.k45_alter_partition_reassignments import (
 from penstock.wire.messages.k46_list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
+from penstock.wire.messages.k49_alter_client_quotas import AlterClientQuotasRequest
 from penstock.wire.messages.k51_alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
 )
@@ -283,6 +285,8 @@ class Controller:
                 return AclRequests(self.image, SeededRandom(event.seed)).create(message)
             case DeleteAclsRequest():
                 return AclRequests(self.image, SeededRandom(event.seed)).delete(message)
+            case AlterClientQuotasRequest():
+                return ClientQuotaRequests(self.image).alter(message)
             case AlterPartitionRequest():
                 in_sync_sets = AlterPartitionRequests(self.image, self._settings)
                 return _or_code(AlterPartitionResponse, in_sync_sets.alter, message, version)

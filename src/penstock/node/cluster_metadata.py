@@ -100,10 +100,15 @@ class ClusterMetadata:
         self.quorum.submit(message, version, done)
 
     def submit(
-        self, message: Any, version: int, done: Settle, caller: Caller | None = None
+        self,
+        message: Any,
+        version: int,
+        done: Settle,
+        caller: Caller | None = None,
+        client_id: str = "",
     ) -> None:
         """Hand a request to the active controller; see broker.metadata.cluster_metadata."""
-        self._begin(message, version, done, caller, follows=True)
+        self._begin(message, version, done, caller, client_id, follows=True)
 
     def ask_once(
         self, message: Any, expect: type[R], done: Callable[[R | Exception], None]
@@ -122,10 +127,17 @@ class ClusterMetadata:
         if view.led is not None:
             done(describe_quorum(message, view))
         else:
-            self._begin(message, version, done, caller, follows=False)
+            self._begin(message, version, done, caller, "", follows=False)
 
     def _begin(
-        self, message: Any, version: int, done: Settle, caller: Caller | None, *, follows: bool
+        self,
+        message: Any,
+        version: int,
+        done: Settle,
+        caller: Caller | None,
+        client_id: str,
+        *,
+        follows: bool,
     ) -> None:
         def over(result: Any) -> None:
             self._pending.pop(submission, None)
@@ -134,7 +146,7 @@ class ClusterMetadata:
             else:
                 done(result)
 
-        submission = Submission(self, message, version, caller, self._timeout_ms, over)
+        submission = Submission(self, message, version, caller, client_id, self._timeout_ms, over)
         self._pending[submission] = None
         submission.attempt()
 

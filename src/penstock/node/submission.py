@@ -1,8 +1,8 @@
 """One request of a node to the active controller: attempts until an answer or a deadline.
 
-A request of a client travels in an Envelope, with the client's principal and address; a request of
-a node itself travels alone. After a failure a request is sent again, like Kafka's: the former
-controller may have handled it already.
+A request of a client travels in an Envelope, with the client's id, principal and address; a
+request of a node itself travels alone. After a failure a request is sent again, like Kafka's: the
+former controller may have handled it already.
 """
 
 from collections.abc import Callable
@@ -74,6 +74,7 @@ class Submission:
         message: Any,
         version: int,
         caller: Caller | None,
+        client_id: str,
         timeout_ms: int,
         done: Settle,
     ) -> None:
@@ -81,6 +82,7 @@ class Submission:
         self._message = message
         self._version = version
         self._caller = caller
+        self._client_id = client_id
         self._done = done
         key = schema_of(type(message)).key
         assert key is not None, f"{type(message).__name__} is no request"
@@ -119,7 +121,7 @@ class Submission:
             )
 
     def _envelope(self, caller: Caller) -> EnvelopeRequest:
-        frame = request_frame(self._key, self._version, 0, None, self._message)
+        frame = request_frame(self._key, self._version, 0, self._client_id, self._message)
         principal = DefaultPrincipalData(
             type=caller.principal.type,
             name=caller.principal.name,

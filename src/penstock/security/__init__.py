@@ -6,4 +6,5 @@ acl_index.py    ACLs by resource type, principal and name
 authorizer.py   decisions: which caller may do what, and which rule decides
 permissions.py  what each API needs
 audit.py        the audit log
+quotas/         which quota counts, how fast a client is, how long it waits
 """

@@ -66,11 +66,14 @@ def fetch_answer(
     session_id: int,
     topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]],
     endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> list[Part]:
     """Return the whole frame, size included. A topic is its name, or from v13 its id. `endpoints`
     are those of the leaders in tags of partitions; they travel from v16 on."""
     return run_through(
-        fetch_answer_in_slices(version, correlation_id, error_code, session_id, topics, endpoints)
+        fetch_answer_in_slices(
+            version, correlation_id, error_code, session_id, topics, endpoints, throttle_ms
+        )
     )
 
 
@@ -81,6 +84,7 @@ def fetch_answer_in_slices(
     session_id: int,
     topics: Sequence[tuple[str | bytes, Sequence[PartitionAnswer]]],
     endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> Generator[None, None, list[Part]]:
     """Return the same frame, with pauses between partitions."""
     left = PARTITIONS_PER_SLICE
@@ -90,9 +94,9 @@ def fetch_answer_in_slices(
     if flexible:
         out += NO_TAGS
     if version >= 7:
-        out += _SESSION.pack(0, error_code, session_id)
+        out += _SESSION.pack(throttle_ms, error_code, session_id)
     else:
-        out += _INT32.pack(0)
+        out += _INT32.pack(throttle_ms)
     parts: list[Part] = []
     _count(out, len(topics), flexible)
     for topic, partitions in topics:

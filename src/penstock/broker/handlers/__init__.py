@@ -67,6 +67,8 @@ HANDLERS: dict[int, str] = {
     45: "k45_alter_partition_reassignments",
     46: "k46_list_partition_reassignments",
     47: "k47_offset_delete",
+    48: "k48_describe_client_quotas",
+    49: "k49_alter_client_quotas",
     50: "k50_describe_user_scram_credentials",
     51: "k51_alter_user_scram_credentials",
     52: "k52_vote",

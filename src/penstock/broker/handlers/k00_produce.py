@@ -18,6 +18,7 @@ from penstock.broker.produce.produce_cache import (
     MultiPartitionAnswer,
     ProduceRoute,
     name_leader,
+    name_wait,
 )
 from penstock.broker.produce.record_validation import (
     ArrivedBatch,
@@ -238,6 +239,7 @@ class GeneralProduce:
             if not seen % PARTITIONS_PER_SLICE:
                 yield None
         if self.slot is not None and not self.connection.closing:
+            name_wait(self._response, self.connection)
             frame = yield from response_frame_in_slices(
                 0, self.version, self.correlation_id, self._response
             )
@@ -259,6 +261,8 @@ def produce(
     if FAST_FROM <= version <= LAST_VERSION:
         cache = broker.produce_cache
         cache.requests[version] += 1
+        if cache.metered:
+            connection.produced_bytes += stop - start
         key = data[start + 8 : start + connection.produce_prefix].tobytes()
         route = connection.produce_routes[version].get(key) or cache.search(
             connection, data, start, stop, version
@@ -453,6 +457,8 @@ def _general(
     cache.misses += 1
     if version < FAST_FROM:
         cache.requests[version] += 1
+        if cache.metered:
+            connection.produced_bytes += len(frame)
     header = parse_request_header(frame)
     connection.client_id = header.client_id or ""
     reading = read_in_slices(ProduceRequest, version, frame, header.body_position)

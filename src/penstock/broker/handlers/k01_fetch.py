@@ -112,6 +112,7 @@ class PendingFetch:
         "_arriving",
         "_broker",
         "_bytes",
+        "_bytes_max",
         "_caller_may_follow",
         "_changed_meanwhile",
         "_checks_access",
@@ -149,6 +150,9 @@ class PendingFetch:
         self._caller_may_follow = self._replica is None or broker.access.allows_on_cluster(
             request, CLUSTER_ACTION
         )
+        self._bytes_max = min(message.max_bytes, broker.settings.fetch_bytes_max)
+        if self._replica is None and broker.throttle.limits_fetch:
+            self._bytes_max = broker.throttle.fetch_bytes(request.connection, self._bytes_max)
         self._answers: dict[WatchedPartition, PartitionAnswer] = {}
         self._leaders: dict[int, NodeEndpoint] = {}  # of partitions that moved
         self._bytes = 0
@@ -396,11 +400,7 @@ class PendingFetch:
         self, partition: "Partition", watched: WatchedPartition, upper: int, committed_only: bool
     ) -> tuple[Part, list[tuple[int, int]] | None]:
         wanted, log = watched.wanted, partition.log
-        limit = min(
-            wanted.partition_max_bytes,
-            self._message.max_bytes - self._bytes,
-            self._broker.settings.fetch_bytes_max - self._bytes,
-        )
+        limit = min(wanted.partition_max_bytes, self._bytes_max - self._bytes)
         found = log.read(
             wanted.fetch_offset,
             max(0, limit),
@@ -448,11 +448,13 @@ class PendingFetch:
         self.answer()
 
     def answer(self) -> None:
-        """Answer with the records found so far."""
+        """Answer with the records found so far; with none if the client has fetched too much."""
         if self._over:
             return
         if self._checks_access:
             self._drop_denied()
+        if self._replica is None and self._broker.throttle.limits_fetch and self._is_throttled():
+            return
         reported = self._reported()
         self._end()
         topics: Topics = []
@@ -472,6 +474,28 @@ class PendingFetch:
                 list(self._leaders.values()),
             )
         )
+
+    def _is_throttled(self) -> bool:
+        """Answer without records if the client has to wait; else count those that it gets."""
+        request, throttle = self._request, self._broker.throttle
+        wait_ms = throttle.fetch_wait_ms(request.connection)
+        if not wait_ms:
+            throttle.fetched(request.connection, self._bytes)
+            return False
+        for watched in self._answers:
+            self._set.dirty[watched] = None  # with its news
+        self._end()
+        throttle.mute(request.connection, wait_ms)
+        parts = fetch_answer(
+            request.api_version,
+            request.correlation_id,
+            0,
+            self._set.session_id,
+            [],
+            throttle_ms=wait_ms,
+        )
+        request.reply_frame(parts)
+        return True
 
     def _answer_in_slices(self, reported: list[WatchedPartition], topics: Topics) -> Slices[None]:
         request = self._request

@@ -64,14 +64,19 @@ def handle(
 
 
 def _is_too_large(broker: "Broker", message: CreateTopicsRequest) -> bool:
+    return _partitions(broker, message) > PARTITIONS_PER_REQUEST_MAX
+
+
+def _partitions(broker: "Broker", message: CreateTopicsRequest) -> int:
+    """Return the number of partitions that a request asks for, or some number that is too large."""
     default = broker.config.integer("num.partitions")
     partitions = 0
     for topic in message.topics:
         wanted = default if topic.num_partitions < 0 else topic.num_partitions
         partitions += len(topic.assignments) or max(1, wanted)
         if partitions > PARTITIONS_PER_REQUEST_MAX:
-            return True
-    return False
+            break
+    return partitions
 
 
 def _create(broker: "Broker", part: ClientRequest, message: CreateTopicsRequest) -> Slices[None]:
@@ -94,7 +99,10 @@ def _create(broker: "Broker", part: ClientRequest, message: CreateTopicsRequest)
         return answer
 
     if message.topics or not denials:
-        broker.ask_controller(part, message, rejected, visible, timeout_ms=message.timeout_ms)
+        partitions = _partitions(broker, message)
+        broker.ask_controller(
+            part, message, rejected, visible, message.timeout_ms, mutations=partitions
+        )
     else:
         part.reply(CreateTopicsResponse(topics=denials))
     yield None

@@ -48,8 +48,18 @@ def handle(
 
     if denials and not (message.topics or message.topic_names):
         return joined(DeleteTopicsResponse())
-    broker.ask_controller(request, message, rejected, joined)
+    broker.ask_controller(
+        request, message, rejected, joined, mutations=_partitions(broker, message)
+    )
     return None
+
+
+def _partitions(broker: "Broker", message: DeleteTopicsRequest) -> int:
+    """Return the number of partitions that a request deletes."""
+    image = broker.image
+    names = [each.name or image.topic_names.get(each.topic_id, "") for each in message.topics]
+    known = map(image.topics.get, dict.fromkeys([*names, *message.topic_names]))
+    return sum(len(topic.partitions) for topic in known if topic is not None)
 
 
 def _take_out_denied(

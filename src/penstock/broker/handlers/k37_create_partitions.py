@@ -47,13 +47,18 @@ def handle(
 
 
 def _is_too_large(broker: "Broker", message: CreatePartitionsRequest) -> bool:
+    return _partitions(broker, message) > PARTITIONS_PER_REQUEST_MAX
+
+
+def _partitions(broker: "Broker", message: CreatePartitionsRequest) -> int:
+    """Return the number of partitions that a request asks for, or some number that is too large."""
     partitions = 0
     for wanted in message.topics:
         topic = broker.image.topics.get(wanted.name)
         partitions += 1 if topic is None else max(1, wanted.count - len(topic.partitions))
         if partitions > PARTITIONS_PER_REQUEST_MAX:
-            return True
-    return False
+            break
+    return partitions
 
 
 def _create(
@@ -78,7 +83,8 @@ def _create(
     if denials and not message.topics:
         part.reply(CreatePartitionsResponse(results=denials))
     else:
-        broker.ask_controller(part, message, rejected, joined)
+        partitions = _partitions(broker, message)
+        broker.ask_controller(part, message, rejected, joined, mutations=partitions)
     yield None
 
 

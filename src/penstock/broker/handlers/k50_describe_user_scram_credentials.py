@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.request import ClientRequest
 from penstock.broker.sliced_work import Slices
 from penstock.credentials.scram import MECHANISM_NUMBERS
-from penstock.errors import DuplicateResource, ResourceNotFound
+from penstock.errors import DuplicateResource, KafkaError, ResourceNotFound
 from penstock.wire.messages.k50_describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 USERS_PER_SLICE = 200
+
+
+def denied(
+    message: DescribeUserScramCredentialsRequest, error: KafkaError
+) -> DescribeUserScramCredentialsResponse:
+    """Return the error for the request and for each user."""
+    results = [
+        _rejected(each.name, error.code, error.message or "") for each in message.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(
+        error_code=error.code, error_message=error.message, results=results
+    )
 
 
 def handle(

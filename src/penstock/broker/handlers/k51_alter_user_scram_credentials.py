@@ -4,6 +4,7 @@ The controller answers. A user is changed once per request, so a request is not 
 of more than 1,000 changes is rejected.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.request import ClientRequest
@@ -22,20 +23,24 @@ CHANGES_PER_REQUEST_MAX = 1_000
 REJECTIONS_PER_SLICE = 200
 
 
+def denied(
+    message: AlterUserScramCredentialsRequest, error: KafkaError
+) -> AlterUserScramCredentialsResponse:
+    """Return the error for each user."""
+    names = [each.name for each in message.deletions]
+    names += (each.name for each in message.upsertions)
+    return AlterUserScramCredentialsResponse(
+        results=[_rejected(name, error) for name in dict.fromkeys(names)]
+    )
+
+
 def handle(
     broker: "Broker", request: ClientRequest, message: AlterUserScramCredentialsRequest
 ) -> Slices[AlterUserScramCredentialsResponse | None]:
     names = [each.name for each in message.deletions]
     names += (each.name for each in message.upsertions)
     if len(names) <= CHANGES_PER_REQUEST_MAX:
-        users = list(dict.fromkeys(names))
-
-        def rejected(error: KafkaError) -> AlterUserScramCredentialsResponse:
-            return AlterUserScramCredentialsResponse(
-                results=[_rejected(name, error) for name in users]
-            )
-
-        broker.ask_controller(request, message, rejected)
+        broker.ask_controller(request, message, partial(denied, message))
         return None
     error = PolicyViolation(
         f"One request may change at most {CHANGES_PER_REQUEST_MAX} credentials. "

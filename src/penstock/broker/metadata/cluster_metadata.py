@@ -31,10 +31,12 @@ class Metadata(Protocol):
         version: int,
         done: Callable[[Any], None],
         caller: Caller | None = None,
+        client_id: str = "",
     ) -> None:
         """Hand a request to the active controller, on whichever node that is. `done` gets the
         response, when this node has the change, or a KafkaError. The controller judges what the
-        caller may do; a request without one is this node's own."""
+        caller may do, and holds the client to its quota; a request without a caller is this
+        node's own."""
         ...
 
     def submit_here(self, message: Any, version: int, done: Callable[[Any], None]) -> None:

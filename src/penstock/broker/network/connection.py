@@ -21,6 +21,7 @@ from penstock.broker.network.dispatch import dispatch
 from penstock.broker.network.frames import FIRST_BYTES, other_protocol
 from penstock.broker.request import Answer, Slot, failed
 from penstock.broker.sliced_work import Work
+from penstock.broker.throttle import ClientMeters
 from penstock.credentials.principal import Caller, anonymous_at
 from penstock.wire.apis import APIS
 from penstock.world import Peer
@@ -63,15 +64,18 @@ class BrokerConnection:
         "closing",
         "listener",
         "long_frame_bytes",
+        "meters",
         "on_closed",
         "on_drain",
         "peer",
         "produce_prefix",
         "produce_routes",
+        "produced_bytes",
         "read_at_ms",
         "replies",
         "room",
         "session",
+        "throttled_until_ms",
         "touched",
         "unanswered",
         "unread_since_ms",
@@ -99,6 +103,9 @@ class BrokerConnection:
         self.on_drain: list[Callable[[], None]] = []
         self.long_frame_bytes = 0  # counted for the long request that holds this connection
         self.unanswered = 0  # requests that went through dispatch
+        self.meters: ClientMeters | None = None  # of the client's quotas
+        self.produced_bytes = 0  # of Produce requests that no quota has counted so far
+        self.throttled_until_ms = 0.0  # 0 for a client within its quotas
         self._queued_bytes = 0  # given to the peer so far
         self._read_goal = 0  # of these, given by `unread_since_ms`
         self._owed_bytes = 0  # in their answers, as long as those wait for their turn
@@ -171,6 +178,8 @@ class BrokerConnection:
             self._keep(data[position:])
         if len(self.replies) > REPLIES_WAITING_MAX:
             self._pause()
+        if self.produced_bytes:
+            listener.broker.throttle.produced(self)
 
     def _admits(self, data: memoryview) -> bool:
         """Return whether the session admits the next request; close the connection if not."""
@@ -199,6 +208,8 @@ class BrokerConnection:
         # The buffer of a turn is valid until its end; bytes that were kept before are a copy.
         self._kept = rest if type(rest.obj) is bytes else memoryview(bytes(rest))
         self._pause()
+        if self.produced_bytes:
+            self.listener.broker.throttle.produced(self)
 
     def _wait_for_turn(self, rest: memoryview) -> None:
         """Handle the rest of the received bytes on a later turn."""
@@ -218,6 +229,11 @@ class BrokerConnection:
         """Handle no further request of this connection before the matching `release`."""
         self._holds += 1
         self._halted = True
+
+    def mute(self) -> None:
+        """Read and handle nothing more before the matching `release`."""
+        self.hold()
+        self._pause()
 
     def release(self) -> None:
         self._holds -= 1
@@ -346,6 +362,8 @@ class BrokerConnection:
         except Exception as error:
             failed(self, key, version, error)
         self.listener.frames.give_back(self, buffer)
+        if self.produced_bytes:
+            broker.throttle.produced(self)
         if self._halted:
             self._halt(memoryview(b""))
 

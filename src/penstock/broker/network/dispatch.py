@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers import HANDLERS, handle, handler_for, whole_failure
 from penstock.broker.message_release import free_in_slices
-from penstock.broker.request import ClientRequest, failed
+from penstock.broker.request import ClientConnection, ClientRequest, failed
 from penstock.broker.request_metrics import OTHER_VERSION
 from penstock.broker.request_pieces import answer_in_pieces, piece_rule_for
-from penstock.broker.sliced_work import Slices, Work
+from penstock.broker.sliced_work import Pause, Slices, Work
+from penstock.broker.throttle import is_between_nodes
 from penstock.errors import KafkaError
 from penstock.wire.apis import APIS, request_class
 from penstock.wire.codec import SLICE_BYTES, read, read_in_slices
@@ -55,6 +56,8 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
         connection, slot, key, version, header.correlation_id, header.client_id, arrived_ms
     )
     known = low <= version <= high
+    throttle = listener.broker.throttle
+    began_ms = listener.now_ms() if throttle.limits_requests else 0.0
     if known and len(frame) > SLICE_BYTES:
         # The bytes of a turn are good until it ends.
         reading = _read_and_handle(connection, request, bytes(frame), header.body_position)
@@ -71,6 +74,8 @@ def dispatch(connection: "BrokerConnection", frame: memoryview, key: int, versio
         response = handler_for(listener.kind, key)(listener.broker, request, message)
     except KafkaError as error:
         response = whole_failure(key, error)
+    if throttle.limits_requests and not is_between_nodes(key, version, message):
+        throttle.requested(connection, listener.now_ms() - began_ms)
     if type(response) is GeneratorType:
         _begin(request, response)
     elif response is not None:
@@ -91,7 +96,7 @@ def _answer(request: ClientRequest, slices: Slices[Any]) -> Work:
         response: Any = None
         try:
             while not connection.closing:
-                yield next(slices)
+                yield _next(connection, slices)
         except StopIteration as end:
             response = end.value
         except KafkaError as error:
@@ -103,6 +108,19 @@ def _answer(request: ClientRequest, slices: Slices[Any]) -> Work:
     finally:
         slices.close()
         connection.release()
+
+
+def _next(connection: ClientConnection, slices: Slices[Any]) -> Pause:
+    """Run a slice; its time counts where a client has a quota of time."""
+    listener = connection.listener
+    throttle = listener.broker.throttle
+    if not throttle.limits_requests:
+        return next(slices)
+    began_ms = listener.now_ms()
+    try:
+        return next(slices)
+    finally:
+        throttle.requested(connection, listener.now_ms() - began_ms)
 
 
 def _read_and_handle(

@@ -12,7 +12,7 @@ from penstock.broker.network.connection import BrokerConnection
 from penstock.config.broker import BrokerConfig, ConfigSource
 from penstock.config.listeners import SASL_PROTOCOLS
 from penstock.credentials.der import DerBroken
-from penstock.credentials.principal import Caller, Principal
+from penstock.credentials.principal import Caller, Principal, plain_address
 from penstock.security.distinguished_name import subject_name
 from penstock.security.mapping_rules import MappingRules, NoRuleFits
 from penstock.world import Listening, Network, Peer, Receiver, Timer, TlsSettings, Tuning
@@ -119,6 +119,8 @@ class BrokerListener:
         if rejection is not None:
             self.broker.rejections.limit_reached(peer.address, rejection)
             connection.close()
+        elif self.broker.throttle.limits_connections:
+            self._hold_to_quota(connection)
         self._look_for_room()
         return connection
 
@@ -181,6 +183,17 @@ class BrokerListener:
         self.broker.rejections.limit_reached(
             address, f"{reason}; the listener {self.name} speaks {self.protocol}"
         )
+
+    def _hold_to_quota(self, connection: BrokerConnection | LoginConnection) -> None:
+        """Close a connection whose address opens too many, after a wait: a client that tries again
+        at once does not get more of them."""
+        address = connection.peer.address
+        wait_ms = self.broker.throttle.connected(plain_address(address[0]))
+        if wait_ms:
+            reason = "its address opens connections faster than its quota allows"
+            self.broker.rejections.limit_reached(address, reason)
+            connection.peer.pause()
+            self.broker.world.timers.at(self.now_ms() + wait_ms, connection.close)
 
     def accept_again(self) -> None:
         """Accept further, if the limits allow it: a connection ended, or the limits changed."""

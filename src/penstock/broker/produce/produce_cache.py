@@ -20,7 +20,7 @@ from penstock.broker.request import ClientConnection
 from penstock.credentials.principal import Caller
 from penstock.errors import KafkaError, NotLeaderOrFollower
 from penstock.wire.codec import write
-from penstock.wire.frame import response_frame
+from penstock.wire.frame import parse_request_header, response_frame
 from penstock.wire.messages.k00_produce import (
     LeaderIdAndEpoch,
     PartitionProduceResponse,
@@ -68,20 +68,26 @@ class ProduceAnswer:
         self._size = packer.size - 4
 
     def succeeded(self, ticket: "Ticket", base_offset: int, append_time_ms: int) -> None:
-        slot = ticket[2]
+        _, connection, slot, correlation_id = ticket
         if slot is None:
             return
-        slot[0] = self._pack(
-            self._size,
-            ticket[3],
-            self._before,
-            0,
-            base_offset,
-            append_time_ms,
-            self.partition.log.start_offset,
-            self._after,
-        )
-        connection = ticket[1]
+        start_offset = self.partition.log.start_offset
+        if connection.throttled_until_ms:
+            entry = success(self.partition, base_offset, append_time_ms, start_offset)
+            response = of_one_topic(self.partition, [entry])
+            name_wait(response, connection)
+            slot[0] = response_frame(0, self._version, correlation_id, response)
+        else:
+            slot[0] = self._pack(
+                self._size,
+                correlation_id,
+                self._before,
+                0,
+                base_offset,
+                append_time_ms,
+                start_offset,
+                self._after,
+            )
         if not connection.touched:
             connection.touch()
 
@@ -92,8 +98,9 @@ class ProduceAnswer:
             connection.close()  # acks=0 gets no answer: closing is the only signal
             return
         entry = failure(self.partition, error)
-        response = failures(self.partition, [entry])
+        response = of_one_topic(self.partition, [entry])
         name_leader(response, self.partition.topic_id, entry, connection)
+        name_wait(response, connection)
         connection.fill(slot, response_frame(0, self._version, correlation_id, response))
 
     def waits(self, ticket: "Ticket") -> None:
@@ -183,8 +190,8 @@ class MultiPartitionAnswer:
         values = self._values
         for place, partition in self._shape.places:
             values[place + 2] = partition.log.start_offset
-        if self._errors:
-            slot[0] = self._mixed(self._errors, correlation_id)
+        if self._errors or self._connection.throttled_until_ms:
+            slot[0] = self._mixed(self._errors or {}, correlation_id)
         else:
             values[CORRELATION_ID] = correlation_id
             slot[0] = self._shape.pack(*values)
@@ -197,19 +204,12 @@ class MultiPartitionAnswer:
             if place in errors:
                 entries.append(failure(partition, errors[place]))
                 continue
-            base_offset, append_time_ms, log_start_offset = self._values[place : place + 3]
-            entries.append(
-                PartitionProduceResponse(
-                    index=partition.index,
-                    base_offset=base_offset,
-                    log_append_time_ms=append_time_ms,
-                    log_start_offset=log_start_offset,
-                )
-            )
+            entries.append(success(partition, *self._values[place : place + 3]))
         first = self._shape.partitions[0]
-        response = failures(first, entries)
+        response = of_one_topic(first, entries)
         for entry in entries:
             name_leader(response, first.topic_id, entry, self._connection)
+        name_wait(response, self._connection)
         return response_frame(0, self._route.version, correlation_id, response)
 
 
@@ -311,6 +311,7 @@ class ProduceCache:
         self._remembered = 0
         self.requests = [0] * (LAST_VERSION + 1)  # Produce requests that came, by version
         self.misses = 0  # of them, those on the general path
+        self.metered = False  # a client has a quota of what it sends, or of time
 
     def routes_of(self, caller: Caller) -> ProduceRoutes:
         """Return the routes that a connection of this caller uses."""
@@ -339,6 +340,9 @@ class ProduceCache:
                 route = routes.get(bytes(data[start + 8 : start + length]))
                 if route is not None:
                     connection.produce_prefix = length
+                    if self.metered:
+                        header = parse_request_header(data[start:stop])
+                        connection.client_id = header.client_id or ""
                     return route
         return None
 
@@ -376,11 +380,30 @@ def failure(partition: "Partition", error: KafkaError) -> PartitionProduceRespon
     )
 
 
-def failures(partition: "Partition", entries: list[PartitionProduceResponse]) -> ProduceResponse:
+def of_one_topic(
+    partition: "Partition", entries: list[PartitionProduceResponse]
+) -> ProduceResponse:
     topic = TopicProduceResponse(
         name=partition.topic, topic_id=partition.topic_id, partition_responses=entries
     )
     return ProduceResponse(responses=[topic])
+
+
+def success(
+    partition: "Partition", base_offset: int, append_time_ms: int, start_offset: int
+) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=partition.index,
+        base_offset=base_offset,
+        log_append_time_ms=append_time_ms,
+        log_start_offset=start_offset,
+    )
+
+
+def name_wait(response: ProduceResponse, connection: ClientConnection) -> None:
+    """Tell a client beyond its quota how long it will not be read from."""
+    if connection.throttled_until_ms:
+        response.throttle_time_ms = connection.listener.broker.throttle.left_ms(connection)
 
 
 def name_leader(
@@ -411,7 +434,7 @@ def _packer(partitions: Sequence["Partition"], version: int) -> tuple[list[bytes
         PartitionProduceResponse(index=each.index, error_code=0x5A5A, log_start_offset=0)
         for each in partitions
     ]
-    frame = response_frame(0, version, 0, failures(partitions[0], entries))
+    frame = response_frame(0, version, 0, of_one_topic(partitions[0], entries))
     pieces = frame[8:].split(_MARK)
     assert len(pieces) == len(partitions) + 1, "the mark occurs nowhere else"
     between = "".join(f"{len(piece)}shqqq" for piece in pieces[:-1])

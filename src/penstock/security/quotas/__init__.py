@@ -1,0 +1,1 @@
+"""Quotas of users, clients and addresses: which one counts, and how long a client waits."""
