@@ -184,7 +184,7 @@ class BrokerListener:
             address, f"{reason}; the listener {self.name} speaks {self.protocol}"
         )
 
-    def _hold_to_quota(self, connection: BrokerConnection | LoginConnection) -> None:
+    def _hold_to_quota(self, connection: "BrokerConnection | LoginConnection") -> None:
         """Close a connection whose address opens too many, after a wait: a client that tries again
         at once does not get more of them."""
         address = connection.peer.address
