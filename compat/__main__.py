@@ -14,6 +14,7 @@ from compat.compaction import check_compaction
 from compat.delivery import check_delivery
 from compat.directories import check_directories
 from compat.dump import check_dump
+from compat.encryption import check_encryption
 from compat.history import check_history
 from compat.logins import check_logins
 from compat.mixed import check_mixed
@@ -41,6 +42,7 @@ CHECKS = {
     "security": check_security,
     "logins": check_logins,
     "access": check_access,
+    "encryption": check_encryption,
     "client": check_raw_client,
     "suite": check_suite,
     "pipelines": check_pipelines,

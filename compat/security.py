@@ -220,6 +220,7 @@ def _check_tls(report: Report, keys: Keys, ports: Mapping[str, int]) -> None:
             **_trust(keys),
             "ssl.truststore.type": "JKS",
         },
+        "a JKS trust store": {**_trust(keys), "ssl.truststore.location": keys.path("trust.jks")},
         "a PEM trust store": {"ssl.truststore.location": keys.path("ca.pem")},
         "trusted certificates in the keys": {
             "ssl.truststore.certificates": (keys.place / "ca.pem").read_text()
@@ -256,11 +257,6 @@ def _check_tls(report: Report, keys: Keys, ports: Mapping[str, int]) -> None:
     report.expect(told == "it got in", "another host name that is not checked", told)
     told = _refusal(ports["SSL"], {"security.protocol": "SSL"})
     report.expect("ssl.truststore.location" in told, "an authority that is not trusted", told)
-    told = _refusal(
-        ports["SSL"],
-        {**secured, "ssl.truststore.location": keys.path("trust.jks")},
-    )
-    report.expect("keytool -importkeystore" in told, "a JKS trust store", told)
 
 
 def _check_sasl(report: Report, keys: Keys, ports: Mapping[str, int]) -> None:
