@@ -5,15 +5,20 @@ The checks leave nothing behind: a probe file has no name, and a probe socket ne
 
 import os
 import tempfile
+import time
 from contextlib import suppress
 from typing import NamedTuple
 
 from penstock.broker.metadata.storage_format import LOCK_FILE, META_PROPERTIES, unformatted_text
+from penstock.broker.network.node_tls import load
 from penstock.config import BrokerConfig
 from penstock.config.broker import ConfigSource
 from penstock.config.values import WrongSetting
 from penstock.real.disk import is_locked
 from penstock.real.network import bound_socket
+from penstock.real.tls_contexts import TlsContexts
+from penstock.real.world import read_file
+from penstock.world import TlsFailed
 
 
 class Obstacles(NamedTuple):
@@ -27,7 +32,13 @@ def find_obstacles(config: BrokerConfig) -> Obstacles:
     """Return the obstacles. A check that needs an invalid value is skipped, because the value
     itself is reported."""
     found = Obstacles([], [])
-    looks = (_look_at_directories, _look_at_format, _look_at_listeners, _look_at_metrics)
+    looks = (
+        _look_at_directories,
+        _look_at_format,
+        _look_at_listeners,
+        _look_at_stores,
+        _look_at_metrics,
+    )
     for look in looks:
         with suppress(WrongSetting):
             look(config, found)
@@ -41,6 +52,18 @@ def _look_at_listeners(config: BrokerConfig, found: Obstacles) -> None:
                 f"cannot listen on {listener}: {reason}; stop what uses that address, or choose "
                 "another one in listeners"
             )
+
+
+def _look_at_stores(config: BrokerConfig, found: Obstacles) -> None:
+    contexts = TlsContexts()
+    try:
+        for name, each in load(config, read_file, time.time_ns() // 1_000_000).items():
+            try:
+                contexts.prepare(each.settings)
+            except TlsFailed as problem:
+                raise TlsFailed(f"listener {name}: {each.origin}: {problem}") from problem
+    except TlsFailed as problem:
+        found.problems.append(str(problem))
 
 
 def _look_at_metrics(config: BrokerConfig, found: Obstacles) -> None:

@@ -13,6 +13,7 @@ from penstock.client.transport.connection import CannotReach, NotAuthenticated
 from penstock.config.broker import BrokerConfig
 from penstock.credentials.principal import ANONYMOUS, Principal
 from penstock.node.opening import StartRefused
+from penstock.start_obstacles import find_obstacles
 from penstock.testing import Cluster
 from penstock.testing.failures import NodeFailed
 from penstock.wire.messages.k03_metadata import MetadataRequest, MetadataResponse
@@ -138,6 +139,17 @@ def test_a_bad_store_stops_the_start_and_is_named(stores: Stores, case: str) -> 
         pass
     assert reason in str(failed.value)
     assert PASSWORD not in str(failed.value)
+
+
+def test_a_check_before_the_start_names_a_bad_store(stores: Stores, tmp_path: Path) -> None:
+    good = listener_settings(stores) | {"log.dirs": str(tmp_path / "data")}
+    assert find_obstacles(BrokerConfig.of(good)).problems == []
+    stolen = tmp_path / "stolen.pem"
+    stolen.write_text(stores.client.key_pem() + stores.server.certificate_pem())
+    for location, reason in ("/nowhere", "cannot be read"), (str(stolen), "belong to the key"):
+        bad = BrokerConfig.of(good | {"ssl.keystore.location": location})
+        (problem,) = find_obstacles(bad).problems
+        assert location in problem and reason in problem
 
 
 def test_a_listener_has_keys_of_its_own() -> None:

@@ -165,6 +165,19 @@ def test_a_file_that_turned_bad_is_logged_by_a_reload(
     raise AssertionError("nothing was logged")
 
 
+@pytest.mark.parametrize(("days", "warned"), [(29.5, True), (31, False)])
+def test_a_certificate_that_ends_soon_is_logged_and_measured(
+    stores: Stores, tmp_path: Path, caplog: pytest.LogCaptureFixture, days: float, warned: bool
+) -> None:
+    node = LiveNode(stores, tmp_path)
+    soon = stores.sign("node", "localhost", "127.0.0.1", days=days)
+    node.write(soon)
+    with node.cluster:
+        assert ("ends in 29 days: replace it" in caplog.text) is warned
+        end = soon.certificate.not_valid_after_utc.timestamp()
+        assert node.cluster.broker.tls.ends_ms() == {"SSL": end * 1000}
+
+
 def test_a_command_reads_the_stores_again(node: LiveNode) -> None:
     host, port = node.cluster.addresses["SSL"]
     keys = [

@@ -17,6 +17,12 @@ from penstock.world import ChildProcesses, ProcessStats
 FILE_BYTES_MAX = 16 * 1024 * 1024  # of `read_file`
 
 
+def read_file(path: str) -> bytes:
+    """Return the content of a small file. Raise OSError."""
+    with open(path, "rb") as file:
+        return file.read(FILE_BYTES_MAX)
+
+
 class SystemEntropy:
     def uuid(self) -> bytes:
         return uuid.uuid4().bytes
@@ -52,8 +58,7 @@ class RealWorld:
         )
 
     def read_file(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read(FILE_BYTES_MAX)
+        return read_file(path)
 
     def process_stats(self) -> ProcessStats:
         return process_stats(self.loop, self.workers)

@@ -23,6 +23,7 @@ log = logging.getLogger("penstock.duties")
 SLICE_MS_MAX = 5.0
 METADATA_CHECKPOINT_MS = 1_000
 MEMORY_MS = 10_000
+CERTIFICATES_MS = 24 * 3_600_000
 FREED_BYTES_MIN = 32 * 1024 * 1024  # of requests: less stays with the process, for the next ones
 CHECKED_AT_ONCE_MAX = 100  # partitions whose files are compared with their logs
 
@@ -47,6 +48,8 @@ class BackgroundTasks:
         self._every("producers", settings.producer_expiry_check_ms, self._expire_producers)
         self._every("refusals", LOG_WINDOW_MS, self._sum_up)
         self._every("memory", MEMORY_MS, self._release_memory)
+        if broker.tls.is_used:
+            self._every("certificates", CERTIFICATES_MS, broker.tls.warn_of_ends)
         self._room = DiskReserve(
             broker.world,
             broker.replicas.directories,

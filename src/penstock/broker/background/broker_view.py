@@ -40,6 +40,15 @@ class LaggingReplicas(Protocol):
     def look_for_laggards(self) -> None: ...
 
 
+class NodeCertificates(Protocol):
+    """The certificates of this node's listeners (network/node_tls.py)."""
+
+    @property
+    def is_used(self) -> bool: ...
+
+    def warn_of_ends(self) -> None: ...
+
+
 class CoordinatorsWithMarkers(Protocol):
     """The coordinators of this node, if a client has asked for one."""
 
@@ -56,6 +65,9 @@ class BackgroundBroker(Protocol):
     rejections: ThrottledLog
     auto_topics: AutoTopics
     stopping: bool
+
+    @property
+    def tls(self) -> NodeCertificates: ...
 
     @property
     def cleaner(self) -> StartableCleaner: ...

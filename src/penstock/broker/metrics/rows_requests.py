@@ -81,7 +81,19 @@ def _cache_hits(seen: MetricsSnapshot) -> int:
     return sum(cache.requests) - cache.misses
 
 
+def _certificate_ends(seen: MetricsSnapshot) -> Iterator[Sample]:
+    for name, end_ms in seen.broker.tls.ends_ms().items():
+        yield (name,), end_ms // 1000
+
+
 ROWS: tuple[Row, ...] = (
+    labelled(
+        "penstock_certificate_end_seconds",
+        "When the certificate of a listener ends, in seconds since 1970.",
+        _certificate_ends,
+        "listener",
+        unit="seconds",
+    ),
     labelled(
         "kafka_network_requestmetrics_requests_total",
         "Requests that were taken up, by API and version.",

@@ -23,6 +23,9 @@ from penstock.world import Listening, TlsFailed, TlsSettings, World
 
 log = logging.getLogger("penstock.tls")
 
+DAY_MS = 24 * 3_600_000
+WARNED_BEFORE_END_MS = 30 * DAY_MS
+
 ReadFile = Callable[[str], bytes]
 
 
@@ -62,6 +65,31 @@ class NodeTls:
             except TlsFailed as problem:
                 raise TlsFailed(_with_origin(name, each, problem)) from problem
         self._settings = loaded
+        self.warn_of_ends()
+
+    def warn_of_ends(self) -> None:
+        """Log each certificate that ends within 30 days."""
+        now_ms = self._world.clock.wall_ms()
+        for name, each in self._settings.items():
+            certificate = each.certificate
+            if certificate is None or certificate.not_after_ms - now_ms > WARNED_BEFORE_END_MS:
+                continue
+            days = (certificate.not_after_ms - now_ms) // DAY_MS
+            log.warning(
+                "listener %s: the certificate of %s ends in %d days: replace it, and run"
+                " `penstock cert reload`",
+                name,
+                each.origin,
+                days,
+            )
+
+    def ends_ms(self) -> dict[str, int]:
+        """Return when the certificate of each listener ends, by the wall clock."""
+        return {
+            name: each.certificate.not_after_ms
+            for name, each in self._settings.items()
+            if each.certificate is not None
+        }
 
     def of(self, name: str) -> TlsSettings | None:
         """Return the settings of a listener's name; None for one without TLS."""
