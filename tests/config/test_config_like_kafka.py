@@ -28,6 +28,7 @@ OWN_KEYS = {
     "allow.everyone.if.no.acl.found",  # Kafka's authorizer reads these two for itself
     "super.users",
     "audit.grants",
+    "insecure.listeners",
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
     "replica.alter.log.dirs.io.max.bytes.per.second",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.config.broker import BrokerConfig, ConfigSource
+from penstock.config.exposure import exposed
 from penstock.config.key_fields import configured, read_configured
 
 REQUEST_BYTES_MAX = 1024 * 1024 * 1024  # of all requests of a node, where no setting says less
@@ -15,6 +16,7 @@ class BrokerSettings:
 
     request_bytes_max: int
     connections_per_address: Mapping[str, int]
+    exposed: tuple[str, ...]  # a sentence for each unprotected listener
     background_threads: int | None
     socket_request_bytes_max: int = configured("socket.request.max.bytes")
     requests_max: int = configured("queued.max.requests")
@@ -48,6 +50,7 @@ class BrokerSettings:
             config,
             request_bytes_max=_request_bytes_max(config),
             connections_per_address=config.connections_per_address,
+            exposed=exposed(config),
             background_threads=_if_set(config, "background.threads"),
         )
 

@@ -341,6 +341,8 @@ _DURABILITY = {
 
 def banner(running: RunningNode, without_effect: Sequence[str]) -> str:
     """Return the banner: addresses, directories, and commands to try."""
+    from penstock.config.exposure import exposed
+
     config = running.config
     clients = [
         each for each in running.listeners if each.name not in config.controller_listener_names
@@ -360,6 +362,7 @@ def banner(running: RunningNode, without_effect: Sequence[str]) -> str:
     if running.metrics is not None:
         metrics = running.metrics._replace(host=running.metrics.host or "127.0.0.1")
         lines.append(f"  metrics on    http://{metrics}/metrics (and /health/ready, /status)")
+    lines += (f"  unprotected   {each}" for each in exposed(config))
     if without_effect:
         names = ", ".join(without_effect[:4]) + (", ..." if len(without_effect) > 4 else "")
         lines.append(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from penstock.config.broker import BrokerConfig, Setting
 from penstock.config.check_listeners import LISTENER_CHECKS
 from penstock.config.check_quorum import NODE_CHECKS, QUORUM_CHECKS
+from penstock.config.exposure import ADVICE, INSECURE, STOPS_START, exposed
 from penstock.config.group import GroupConfig
 from penstock.config.java_patterns import is_pattern
 from penstock.config.key import Key, Mode, Value
@@ -178,6 +179,14 @@ def _check_super_users(config: BrokerConfig) -> None:
             )
 
 
+def _check_exposure(config: BrokerConfig) -> None:
+    if config.text(INSECURE) != STOPS_START:
+        return
+    if found := exposed(config):
+        texts = "; ".join(found)
+        raise WrongSetting(f"{texts}, and {INSECURE} is {STOPS_START}. {ADVICE}", INSECURE)
+
+
 def _check_tiering(config: BrokerConfig) -> None:
     if config.boolean("remote.log.storage.system.enable"):
         raise WrongSetting(
@@ -196,6 +205,7 @@ _CHECKS: Sequence[Callable[[BrokerConfig], None]] = (
     _check_limits_of_requests,
     _check_authorizer,
     _check_super_users,
+    _check_exposure,
     _check_tiering,
 )
 

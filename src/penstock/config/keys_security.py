@@ -37,6 +37,10 @@ KEYS: tuple[Key, ...] = (
     read_only("delegation.token.secret.key", PASSWORD, None).later(
         "The secret that signs delegation tokens; they are off without it."
     ),
+    read_only("insecure.listeners", STRING, "warn", OneOf(("warn", "refuse"))).now(
+        "What becomes of listeners beyond this machine that ask for no login or take passwords in "
+        "clear: a line in the log, at the start and hourly, or no start."
+    ),
     per_broker("principal.builder.class", CLASS, None).never(
         "How a name is made of a login; one way is built in."
     ),

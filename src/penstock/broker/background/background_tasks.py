@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.background.throttled_log import LOG_WINDOW_MS
 from penstock.broker.storage.disk_reserve import DiskReserve
+from penstock.config.exposure import ADVICE
 from penstock.errors import KafkaError
 from penstock.world import DiskFailed, Timer
 
@@ -23,6 +24,7 @@ log = logging.getLogger("penstock.duties")
 SLICE_MS_MAX = 5.0
 METADATA_CHECKPOINT_MS = 1_000
 MEMORY_MS = 10_000
+EXPOSURE_MS = 3_600_000
 CERTIFICATES_MS = 24 * 3_600_000
 FREED_BYTES_MIN = 32 * 1024 * 1024  # of requests: less stays with the process, for the next ones
 CHECKED_AT_ONCE_MAX = 100  # partitions whose files are compared with their logs
@@ -48,6 +50,8 @@ class BackgroundTasks:
         self._every("producers", settings.producer_expiry_check_ms, self._expire_producers)
         self._every("refusals", LOG_WINDOW_MS, self._sum_up)
         self._every("memory", MEMORY_MS, self._release_memory)
+        if settings.exposed:
+            self._every("exposure", EXPOSURE_MS, self._warn_of_exposure, 0)
         if broker.tls.is_used:
             self._every("certificates", CERTIFICATES_MS, broker.tls.warn_of_ends)
         self._room = DiskReserve(
@@ -66,6 +70,10 @@ class BackgroundTasks:
         self._room.stop()
         self._broker.cleaner.stop()
         self._sum_up()
+
+    def _warn_of_exposure(self) -> None:
+        for sentence in self._broker.settings.exposed:
+            log.warning("%s. %s", sentence, ADVICE)
 
     def _sum_up(self) -> None:
         """Log how many lines were left out since the last time."""

@@ -87,6 +87,11 @@ def _certificate_ends(seen: MetricsSnapshot) -> Iterator[Sample]:
 
 
 ROWS: tuple[Row, ...] = (
+    row(
+        "penstock_exposed_listeners",
+        "Listeners that a network reaches without a login, or with passwords in clear.",
+        lambda seen: len(seen.broker.settings.exposed),
+    ),
     labelled(
         "penstock_certificate_end_seconds",
         "When the certificate of a listener ends, in seconds since 1970.",
