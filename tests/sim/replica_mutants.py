@@ -1,5 +1,6 @@
 """Deliberate bugs of replication, each switched on by a patch of the node's own code."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -8,10 +9,21 @@ from cluster_mutants import ClusterMutant
 from own_thread import patch_own_thread
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.replicas import Replicas
+from penstock.broker.partitions.verified_producers import VerifiedProducers
+from penstock.broker.startup.startup import read_clean_marker
+from penstock.broker.storage.log_dir import LogDirectory
+from penstock.broker.transactions.take_overs import TakeOvers
+from penstock.broker.transactions.txn_markers import TransactionMarkers
 from penstock.controller import broker_registration
+from penstock.log import log as log_module
+from penstock.log.producers import check_marker
+from penstock.node import registration
+from penstock.node.registration import NodeRegistration
 from penstock.replication.follower import FollowerState, PartitionFollower
 from penstock.replication.follower_steps import FollowerStep, TruncateTo
 from penstock.replication.leader import PartitionLeader
+
+ANY_COORDINATOR = 1 << 30
 
 
 def commit_below_min_insync(patch: pytest.MonkeyPatch) -> None:
@@ -65,29 +77,61 @@ def acknowledge_before_the_followers(patch: pytest.MonkeyPatch) -> None:
     patch_own_thread(patch, Partition, "append_turn", append_and_acknowledge)
 
 
+def claim_a_clean_stop_of_one_directory(patch: pytest.MonkeyPatch) -> None:
+    def first_epoch(directories: Sequence[LogDirectory]) -> int:
+        return read_clean_marker(directories[0].disk)
+
+    patch_own_thread(patch, registration, "_epoch_of_clean_stop", first_epoch)
+
+
+def claim_a_clean_stop_with_lost_replicas(patch: pytest.MonkeyPatch) -> None:
+    patch_own_thread(patch, NodeRegistration, "withdraw_clean_stop", lambda _requests: False)
+
+
+def believe_coordinators_that_moved(patch: pytest.MonkeyPatch) -> None:
+    def check_without_coordinator(
+        state: Any, producer_epoch: int, _coordinator_epoch: int, transactions_v2: bool
+    ) -> None:
+        check_marker(state, producer_epoch, ANY_COORDINATOR, transactions_v2)
+
+    patch_own_thread(patch, log_module, "check_marker", check_without_coordinator)
+    patch_own_thread(patch, TransactionMarkers, "_in_charge", lambda markers: not markers._stopped)
+
+
+def answer_take_overs_at_once(patch: pytest.MonkeyPatch) -> None:
+    def when_over(_take_overs: TakeOvers, _producer_id: int, done: Callable[[None], None]) -> None:
+        done(None)
+
+    patch_own_thread(patch, TakeOvers, "when_over", when_over)
+
+
+def vouch_for_former_owners(patch: pytest.MonkeyPatch) -> None:
+    patch_own_thread(patch, VerifiedProducers, "revoke", lambda *_arguments: None)
+
+
 REPLICA_MUTANTS = (
     ClusterMutant(
         "the high watermark moves below min.insync.replicas",
         commit_below_min_insync,
-        caught_by=6,
+        caught_by=14,
         seeds=200,
     ),
     ClusterMutant(
         "the high watermark moves over a shrinking set",
         commit_over_a_shrinking_set,
-        caught_by=3,
+        caught_by=6,
         seeds=200,
     ),
     ClusterMutant(
         "the high watermark of a restart is the log's end",
         commit_the_log_end_after_a_restart,
-        caught_by=4,
+        caught_by=2,
         seeds=200,
     ),
     ClusterMutant(
         "a follower truncates to its high watermark",
         truncate_to_the_watermark,
-        caught_by=1,
+        caught_by=2,
         seeds=200,
     ),
     ClusterMutant(
@@ -98,5 +142,32 @@ REPLICA_MUTANTS = (
         acknowledge_before_the_followers,
         caught_by=1,
         seeds=200,
+    ),
+    ClusterMutant(
+        "one directory claims a clean stop for all",
+        claim_a_clean_stop_of_one_directory,
+        caught_by=366,
+        seeds=400,
+    ),
+    ClusterMutant(
+        "a clean stop is claimed with a lost replica",
+        claim_a_clean_stop_with_lost_replicas,
+        caught_by=6,
+        seeds=400,
+    ),
+    ClusterMutant(
+        "markers of a coordinator that moved are believed",
+        believe_coordinators_that_moved,
+        caught_by=6,
+        seeds=400,
+    ),
+    ClusterMutant(
+        "a take-over waits for no leader", answer_take_overs_at_once, caught_by=390, seeds=400
+    ),
+    ClusterMutant(
+        "a former owner of a transaction still writes",
+        vouch_for_former_owners,
+        caught_by=46,
+        seeds=400,
     ),
 )

@@ -46,7 +46,7 @@ def test_the_simulations_do_what_they_are_about() -> None:
     for seed in range(103, 109):
         life = live_and_judge(seed, "fsync", power=True)
         endings.update(life.report.endings)
-        refused += life.shared.courier.refused
+        refused += life.shared.courier.requests.rejected
         deaths += life.deaths
         full_disks += life.full_disks
     assert endings[Ending.COMMITTED] > 30

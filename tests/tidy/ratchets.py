@@ -43,7 +43,7 @@ GLOSSARY_WORDS_LEFT = {
     "retry": 24,
     "spark": 41,
     "streams": 43,
-    "testing": 35,
+    "testing": 33,
     "wire": 9,
     "worker": 4,
 }

@@ -22,17 +22,17 @@ PATIENCE_MS = 8_000.0
 
 
 class Ask:
-    """A request. `speaker` identifies the sender for the checks. `copies` counts further sends: the
-    request may have taken effect although its sender was rejected."""
+    """A request. `speaker` identifies the sender for the checks. `repetitions` counts further
+    sends: the request may have taken effect although its sender was rejected."""
 
-    __slots__ = ("copies", "key", "message", "speaker", "version")
+    __slots__ = ("key", "message", "repetitions", "speaker", "version")
 
     def __init__(self, key: int, version: int, message: Any, speaker: Any = None) -> None:
         self.key = key
         self.version = version
         self.message = message
         self.speaker = speaker
-        self.copies = 0
+        self.repetitions = 0
 
 
 class ScriptPause(NamedTuple):

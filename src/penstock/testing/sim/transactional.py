@@ -29,6 +29,7 @@ PASSING = (3, 6, 7, 14, 15, 16, 19, 20, 51, 56, 100)
 # coordinator sends them to all waiting clients, even for stored records.
 DOUBTFUL = (6, 7, 15, 16, 20, 56)
 STORED = (0, DUPLICATE_SEQUENCE)
+TAKE_OVER_VERSION = 6
 INVALID_EPOCH, INVALID_STATE, INVALID_MAPPING = 47, 48, 49
 FENCED, ABORTABLE = 90, 120
 GENERATION_GONE = (22, 25, 27, 82, 110, 113)  # the group continued without this member
@@ -109,6 +110,7 @@ class TransactionalProducer:
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition | str] = set()  # partitions and groups in the transaction
         self._doubts = False
+        self._keeps = False  # the open transaction is that of a former owner
 
     @property
     def needs_epoch(self) -> bool:
@@ -132,7 +134,7 @@ class TransactionalProducer:
     @property
     def is_open(self) -> bool:
         """Return whether the transaction has, or may have, written something."""
-        return bool(self._added)
+        return self._keeps or bool(self._added)
 
     def begin_life(self, *, goes_on: bool) -> Script[None]:
         """Send InitProducerId: as a new producer, or as the current one."""
@@ -149,8 +151,28 @@ class TransactionalProducer:
         self._become(given)
         self._grants.granted(self.transactional_id, given)
 
+    def take_over(self, *, two_phase_commit: bool) -> Script[ZombieProducer]:
+        """Send InitProducerId for the transaction that the former owner left open (KIP-939). Return
+        the identity that has written it, NO_PRODUCER without such a transaction."""
+        assert self.is_new_protocol, "an older client cannot take over"
+        message = k22_init_producer_id.InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            enable_2pc=two_phase_commit,
+            keep_prepared_txn=True,
+        )
+        ask = Ask(INIT_PRODUCER_ID, TAKE_OVER_VERSION, message, self._speaker(NO_PRODUCER))
+        response = yield from self._insist("InitProducerId", ask)
+        given = ZombieProducer(response.producer_id, response.producer_epoch)
+        self._become(given)
+        self._grants.granted(self.transactional_id, given)
+        kept = ZombieProducer(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
+        self._keeps = kept != NO_PRODUCER
+        return kept
+
     def _become(self, identity: ZombieProducer) -> None:
         self._added.clear()
+        self._keeps = False
         if identity != self.identity:
             self.identity = identity
             self._doubts = False
@@ -181,7 +203,7 @@ class TransactionalProducer:
             ask = self._produce(batches)
             was_over = self._grants.is_over(ask.speaker)
             response = yield ask
-            certain = certain and response is not None and not ask.copies
+            certain = certain and response is not None and not ask.repetitions
             codes = {} if response is None else self._settle(response, batches, stored)
             if was_over and 0 in codes.values():
                 self._grants.accepted(ask.speaker, "Produce")
@@ -319,6 +341,7 @@ class TransactionalProducer:
         if self.is_new_protocol:
             self._become(ZombieProducer(response.producer_id, response.producer_epoch))
         self._added.clear()
+        self._keeps = False
 
     # -- requests
 
@@ -336,7 +359,7 @@ class TransactionalProducer:
                     return response
                 certain = certain and not any(code in DOUBTFUL for code in codes)
                 for code in codes:
-                    self._check(what, code, certain=certain and not ask.copies)
+                    self._check(what, code, certain=certain and not ask.repetitions)
             else:
                 certain = False
             yield self._client.pause(1.0, 60.0)

@@ -75,6 +75,9 @@ class ClusterRun(Protocol):
         ...
 
     def change_acknowledged(self) -> None: ...
+    def taken_over(self, producer_id: int, producer_epoch: int) -> None:
+        """Note that a transaction has a new owner: this identity writes no more."""
+        ...
 
 
 class ClusterActor(RoutingClient):

@@ -15,6 +15,7 @@ from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
 from penstock.controller.delta import Delta
 from penstock.controller.image import BrokerImage, Image, PartitionImage
 from penstock.errors import DuplicateBrokerRegistration, StaleBrokerEpoch
+from penstock.model import TopicPartition
 from penstock.raft.quorum import Quorum
 from penstock.raft.quorum_effects import (
     HighWatermarkMoved,
@@ -27,6 +28,7 @@ from penstock.raft.quorum_effects import (
 )
 from penstock.raft.quorum_state import NO_NODE
 from penstock.raft.snapshot import MetadataSnapshotId
+from penstock.testing.sim.cluster.image_comparison import ImageComparison
 from penstock.testing.sim.cluster.metadata_history import BatchHistory, read_history
 from penstock.testing.sim.cluster.partition_checker import PartitionChecker
 from penstock.testing.sim.cluster.sim_cluster import SimNode
@@ -53,6 +55,8 @@ class ClusterChecker:
         self.newest_image = Image()
         self.on_leader: Callable[[int], None] = lambda _node_id: None
         self.on_in_sync_change: Callable[[int], None] = lambda _leader_id: None
+        self.on_markers: Callable[[int], None] = lambda _node_id: None
+        self.on_revocation: Callable[[int], None] = lambda _node_id: None
         self.tell: Callable[[str], None] = lambda _event: None
         self._simulation = simulation
         self._session_ms = session_ms
@@ -64,6 +68,7 @@ class ClusterChecker:
         self._votes: dict[tuple[int, int], int] = {}
         self._batches: dict[tuple[int, int], int] = {}  # checksums by epoch and base offset
         self._images: dict[int, Image] = {}
+        self._comparison = ImageComparison()
         self._brokers: dict[Broker, SimNode] = {}
         # Of each id and epoch of a broker: the last contact, and the epoch of the controller.
         self._contacts: dict[tuple[int, int], tuple[float, int]] = {}
@@ -82,6 +87,9 @@ class ClusterChecker:
 
     def count(self, event: str) -> None:
         self.counters[event] += 1
+
+    def coordinates(self, node_id: int, *, revokes: bool) -> None:
+        (self.on_revocation if revokes else self.on_markers)(node_id)
 
     # -- the quorum
 
@@ -202,7 +210,7 @@ class ClusterChecker:
             return  # of the snapshot that formatting wrote: each node has its own, with its time
         known = self._images.setdefault(image.offset, image)
         if known is not image:
-            if known != image:  # the text of an image is long: made for a failure only
+            if not self._comparison.are_equal(known, image):
                 raise InvariantBroken(f"two images at {image.offset} differ: {known} and {image}")
             return
         if image.offset <= self.newest_image.offset:
@@ -246,6 +254,21 @@ class ClusterChecker:
                 self._check_replaced(before, after)
         elif after.fenced and not before.fenced:
             self.counters["fenced brokers"] += 1
+        elif before.fenced and not after.fenced:
+            self._check_eligible(after)
+
+    def _check_eligible(self, broker: BrokerImage) -> None:
+        """Check that a broker which may lead from now on has all committed records of the
+        partitions that it is eligible for."""
+        for known, node in self._brokers.items():
+            if node.broker is not known or node.node_id != broker.broker_id:
+                continue  # of an earlier life, or of another node
+            if node.broker_epoch != broker.epoch:
+                continue
+            for topic, partition in self.newest_image.partitions():
+                if node.node_id in (*partition.isr, *partition.eligible_leaders):
+                    name = TopicPartition(topic.name, partition.partition_id)
+                    self.partitions.check_eligible(name, known)
 
     def _check_replaced(self, before: BrokerImage, after: BrokerImage) -> None:
         """Check that an unfenced incarnation was silent for a session when another took over, or

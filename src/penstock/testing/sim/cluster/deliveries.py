@@ -33,6 +33,7 @@ from penstock.testing.sim.cluster.routing import RoutedCall, RoutedScript, Routi
 from penstock.testing.sim.cluster.sim_cluster import SimCluster
 from penstock.testing.sim.cluster.transactors import (
     FeedingClient,
+    TakeOverClient,
     TransactionalClient,
     WorkingClient,
 )
@@ -46,6 +47,8 @@ from penstock.testing.sim.script import TopicFacts
 from penstock.wire.messages import k19_create_topics
 
 CREATE_PAUSE_MS = 50.0
+LIVES_ON_CHANCE = 0.5  # of a client that is replaced
+TAKE_OVER_CHANCE = 0.5  # that one of the feeders leaves open transactions to its successor
 CLASSIC, CONSUMER, MIXED = "classic", "consumer", "mixed"
 
 
@@ -104,6 +107,8 @@ class DeliveryClients:
         self.watcher = ProgressWatcher(self.shared, "watcher")
         protocol = chance.choice((CLASSIC, CONSUMER, MIXED))
         self.feeders = [self._feeder(f"feeder-{each}") for each in range(2)]
+        if chance.random() < TAKE_OVER_CHANCE:
+            self.feeders[-1] = self._owner("owner")
         self.members = [self._worker(f"worker-{each}", protocol) for each in range(2)]
         protocol = chance.choice((CLASSIC, CONSUMER, MIXED))
         self.members += [self._committer(f"audit-{each}", protocol) for each in range(2)]
@@ -112,6 +117,9 @@ class DeliveryClients:
 
     def _feeder(self, name: str) -> DeliveryRole:
         return DeliveryRole(lambda life: FeedingClient(self.shared, f"{name}/{life}", name))
+
+    def _owner(self, name: str) -> DeliveryRole:
+        return DeliveryRole(lambda life: TakeOverClient(self.shared, f"{name}/{life}", name))
 
     def _worker(self, name: str, protocol: str) -> DeliveryRole:
         join = self._join(protocol, BILLING, name)
@@ -162,11 +170,11 @@ class DeliveryClients:
 
     def disturb(self) -> None:
         """Let a client die, or be replaced while it lives; a dead one has a successor."""
-        role = self._run.simulation.chance.choice(self._roles)
+        self.shared.late.release()
+        chance = self._run.simulation.chance
+        role = chance.choice(self._roles)
         client = role.current
-        lives_on = isinstance(client, TransactionalClient) and (
-            self._run.simulation.chance.random() < 0.4
-        )
+        lives_on = isinstance(client, TransactionalClient) and chance.random() < LIVES_ON_CHANCE
         if not client.is_over and not lives_on:
             client.stop()
             client.process.crashed()
@@ -176,10 +184,13 @@ class DeliveryClients:
     # -- the end
 
     def calm_down(self) -> None:
-        """Let feeders finish, and see that each member lives."""
-        self.shared.is_calm = True
-        for role in self.members:
-            if role.current.is_over:
+        """Let feeders finish, and see that each member lives, and each owner of a transaction
+        without a time limit."""
+        self.shared.is_calm = self.shared.late.is_quiet = True
+        for client in self.shared.repetitions:
+            client.stop()
+        for role in self._roles:
+            if role.current.is_over and type(role.current) is not FeedingClient:
                 role.begin()
 
     def unrest(self) -> list[str]:

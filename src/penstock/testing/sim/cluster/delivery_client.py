@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from penstock.coordinator.partitions import partition_for
 from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from penstock.testing.history import Isolation, Polled, Recorder
+from penstock.testing.history import Isolation, OpenTransaction, Polled, Recorder
 from penstock.testing.sim.client import FETCH, INIT_PRODUCER_ID, METADATA, METADATA_VERSION, PRODUCE
 from penstock.testing.sim.cluster.actors import ClusterActor, ClusterRun
 from penstock.testing.sim.cluster.routing import RoutedCall, RoutedScript
 from penstock.testing.sim.group_offsets import OFFSET_FETCH
+from penstock.testing.sim.late_requests import LateRequests, RepeatedRequest
 from penstock.testing.sim.partition_cursor import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -36,7 +37,7 @@ from penstock.testing.sim.transactional import (
     END_TXN,
     error_codes,
 )
-from penstock.testing.sim.zombies import Grants, Owners
+from penstock.testing.sim.zombies import Grants, Owners, ZombieProducer
 from penstock.wire.messages import k03_metadata, k10_find_coordinator
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ FIND_COORDINATOR_VERSION = 4
 OF_TRANSACTIONS = (INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN)
 MOVED = (3, 5, 6, 14, 15, 16, 56, 74, 75, 76, 100)  # another node may be in charge
 UNROUTED_PAUSE_MS = (5.0, 60.0)
+REPETITION_DELAY_MS = 1_500.0
 
 
 @dataclass
@@ -71,8 +73,23 @@ class Deliveries:
     grants: Grants = field(default_factory=Grants)
     owners: Owners = field(default_factory=Owners)
     violations: list[str] = field(default_factory=list)
+    # Transactions that a new owner may take over, by the identity that writes them.
+    open_transactions: dict[ZombieProducer, OpenTransaction] = field(default_factory=dict)
     is_calm: bool = False  # the faults are over: feeders finish
     is_over: bool = False  # all clients finish
+    late: LateRequests = field(init=False)
+    repetitions: "list[LateClient]" = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        chance = self.run.simulation.chance
+        self.late = LateRequests(chance, self.grants, self.owners, self._repeat)
+
+    def _repeat(self, ask: Ask, sender: str) -> None:
+        ask.repetitions += 1
+        self.run.count("requests repeated late")
+        client = LateClient(self, f"late-{len(self.repetitions)}", ask, sender)
+        self.repetitions.append(client)
+        client.start()
 
     def new_value(self, prefix: str) -> bytes:
         """Return a value that no other record has."""
@@ -122,6 +139,7 @@ class DeliveryClient(ClusterActor):
         if node_id < 0:
             yield self.pause(*UNROUTED_PAUSE_MS)
             return None
+        self.shared.late.note(ask, self.name)
         response = yield RoutedCall(node_id, ask.key, ask.version, ask.message)
         if ask.key == OFFSET_FETCH and not self._coordinates(node_id, _fetched_group(ask)):
             # A coordinator that is cut off answers from its memory until it hears of another one,
@@ -234,6 +252,24 @@ class DeliveryClient(ClusterActor):
         found = yield from self.play(script)
         fetching.got(dict(found))
         return {each: found[each] for each in wanted if each in found}
+
+
+class LateClient(DeliveryClient):
+    """Sends a request once more after a while, to the node in charge by then."""
+
+    def __init__(self, shared: Deliveries, name: str, ask: Ask, sender: str) -> None:
+        super().__init__(shared, name)
+        self._repeated = ask
+        self._sender = sender
+
+    def script(self) -> RoutedScript[None]:
+        yield self.pause(0.0, REPETITION_DELAY_MS)
+        yield from self.find_topics()
+        ask = self._repeated
+        repeated = RepeatedRequest(self.shared.late, ask, self._sender)
+        response = yield from self.ask(Ask(ask.key, ask.version, ask.message))
+        if response is not None:
+            repeated.judge(response)
 
 
 def _coordinator_of(ask: Ask) -> tuple[int, str] | None:

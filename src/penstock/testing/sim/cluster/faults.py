@@ -11,6 +11,7 @@ from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY
 from penstock.testing.sim.cluster.draws import BROKER, Hazard
 from penstock.testing.sim.cluster.promises import UncleanDeaths
 from penstock.testing.sim.cluster.sim_cluster import SimNode
+from penstock.testing.sim.world import WorldDisk
 from penstock.wire.messages.k64_unregister_broker import UnregisterBrokerRequest
 
 if TYPE_CHECKING:
@@ -24,11 +25,16 @@ SLOW_SYNC_MS = (60.0, 400.0)
 FULL_DISK_MS = (50.0, 600.0)
 ROT_MS = (50.0, 600.0)
 BACKUP_AGE_MS = (100.0, 2_500.0)
+RECENT_MS = (50.0, 600.0)  # the age of a backup with most partitions, but not all their records
 DOUBLE_MS = (1_000.0, 4_000.0)
 WALL_JUMP_MS = (-3_600_000, 3_600_000)
+STOP_GAP_MS = (0.0, 200.0)  # between the stops of all nodes
+LOOK_MS = 20.0
 ROLLING_GAP_MS = (50.0, 600.0)
 MOMENT_MS = 30.0
 PARTITION_MOMENT_SHARE = 0.2
+MARKER_MOMENT_SHARE, REVOCATION_MOMENT_SHARE = 0.3, 3.0
+MARKER_CUT_SESSIONS = (1.2, 3.0)
 
 
 class ClusterFaults:
@@ -41,6 +47,8 @@ class ClusterFaults:
         self._counters = simulation.checker.counters
         self._are_over = False
         self._double: SimNode | None = None  # a second process with the id of a broker
+        self._kept_down: dict[int, None] = {}  # nodes that wait until all are down
+        self._loses_files = simulation.draw.hazard is Hazard.DISKS
         self._disk_faults = 0  # full disks and rot that have not ended
         self._deaths = UncleanDeaths(simulation.draw.deaths_max, self._all_whole)
         kinds: list[tuple[int, Callable[[], None]]] = [
@@ -49,6 +57,7 @@ class ClusterFaults:
             (1, self._cut_all_power),
             (3, self._stop),
             (1, self._roll),
+            (1, self._restart_all),
             (3, self._pause),
             (3, self._isolate),
             (2, self._split),
@@ -60,8 +69,9 @@ class ClusterFaults:
             (1, self._unregister),
             *([(8, self._rot)] if simulation.draw.rots else []),
         ]
-        if simulation.draw.hazard is Hazard.DISKS:
+        if self._loses_files:
             kinds += [(3, self._swap_disk), (3, self._start_double), (6, self._restore_disk)]
+            kinds += [(4, self._restart_all)]
         self._kinds = [kind for weight, kind in kinds for _ in range(weight)]
 
     def inject(self) -> None:
@@ -98,7 +108,7 @@ class ClusterFaults:
 
     def start(self, node: SimNode) -> None:
         """Start a node, or try again a little later: its disk may be full."""
-        if not node.is_over:
+        if not node.is_over or node.node_id in self._kept_down:
             return
         drift = self._run.draw.clock_drift
         node.clock_rate = 1.0 + self._chance.uniform(-drift, drift)
@@ -169,22 +179,31 @@ class ClusterFaults:
     ) -> None:
         """Stop a node cleanly, wait for its end, and start it again."""
         life = node.lives
+
+        def start() -> None:
+            if node.lives == life:
+                self.start(node)
+                started()
+
+        def start_later() -> None:
+            stopped()
+            self._after(gap_ms, start)
+
+        self._stop_cleanly(node, start_later)
+
+    def _stop_cleanly(self, node: SimNode, stopped: Callable[[], None]) -> None:
+        """Stop a node; call `stopped` at its end, unless another life has begun by then."""
+        life = node.lives
         self._run.tell(f"node {node.node_id} stops")
         node.stop()
 
         def look() -> None:
             if node.lives != life:
                 return
-            if not node.is_over:
+            if node.is_over:
+                stopped()
+            else:
                 self._run.later(10.0, look)
-                return
-            stopped()
-            self._after(gap_ms, start)
-
-        def start() -> None:
-            if node.lives == life:
-                self.start(node)
-                started()
 
         look()
 
@@ -202,6 +221,70 @@ class ClusterFaults:
                 )
 
         next_one()
+
+    def _restart_all(self) -> None:
+        """Stop all nodes, one after the other, and start them in another order. With the hazard of
+        disks one of them comes back without some of its files."""
+        nodes = list(self._run.cluster.running)
+        self._chance.shuffle(nodes)
+        # The first replicas that stop leave the sets, the last ones stay eligible.
+        brokers = [each for each in nodes if each.is_broker][1:]
+        damaged = self._chance.choice(brokers) if self._loses_files and brokers else None
+        older = damaged.record_disks if damaged is not None else []
+        backup = self._chance.choice(older).backup() if older else None
+
+        def begin() -> None:
+            if self._are_over:
+                return
+            if self._kept_down or not self._all_whole():
+                self._run.later(LOOK_MS, begin)
+                return
+            self._counters["restarts of all"] += 1
+            loses = damaged is not None and self._run.can_lose_directory(damaged.node_id)
+            may_lose = loses and self._may_die()
+            self._stop_all(
+                nodes, lambda: self._damage(damaged, backup) if damaged and may_lose else None
+            )
+
+        self._after(RECENT_MS if damaged is not None else (0.0, 0.0), begin)
+
+    def _stop_all(self, nodes: list[SimNode], stopped: Callable[[], None]) -> None:
+        """Stop nodes in this order; then call `stopped`, and start them in another order."""
+        waiting = list(nodes)
+        self._kept_down = {node.node_id: None for node in nodes}
+
+        def stop_next() -> None:
+            if waiting and not self._are_over:
+                node = waiting.pop(0)
+                if not node.is_over:
+                    self._run.tell(f"node {node.node_id} stops")
+                    node.stop()
+                self._after(STOP_GAP_MS, stop_next)
+            else:
+                look()
+
+        def look() -> None:
+            if not self._are_over and not all(each.is_over for each in nodes):
+                self._run.later(LOOK_MS, look)
+                return
+            self._kept_down.clear()
+            stopped()
+            for node in self._chance.sample(nodes, len(nodes)):
+                self._after(ROLLING_GAP_MS, lambda node=node: self.start(node))  # type: ignore[misc]
+
+        stop_next()
+
+    def _damage(self, node: SimNode, backup: WorldDisk | None) -> None:
+        """Replace a disk of a stopped node by an older one, or remove a partition from it."""
+        if self._are_over or not node.is_over:
+            return
+        if backup is not None and self._chance.random() < 0.7:
+            self._counters["restored disks"] += 1
+            self._run.tell(f"node {node.node_id} gets an older {backup.root}")
+            node.restore(backup)
+        elif name := node.remove_partition(self._chance):
+            self._counters["removed partitions"] += 1
+            self._run.tell(f"node {node.node_id} loses {name}")
 
     def _swap_disk(self) -> None:
         """Give a broker that does not vote an empty disk."""
@@ -303,6 +386,21 @@ class ClusterFaults:
 
         run.later(self._chance.uniform(0.0, MOMENT_MS), hit)
 
+    def maybe_cut_off_coordinator(self, node_id: int, share: float = MARKER_MOMENT_SHARE) -> None:
+        """Cut a node off whose markers have just left, for longer than a session, now and then.
+        These arrive when another coordinator has ended the transaction."""
+        run = self._run
+        if self._are_over or self._chance.random() >= run.draw.moment_fault_chance * share:
+            return
+        self._counters["coordinators cut off"] += 1
+        sessions = self._chance.uniform(*MARKER_CUT_SESSIONS)
+        span_ms = (sessions * run.draw.session_ms,) * 2
+        self._isolate_node(run.cluster.nodes[node_id], span_ms)
+
+    def maybe_cut_off_new_owner(self, node_id: int) -> None:
+        """Cut a coordinator off from the leaders during a take-over: the former owner goes on."""
+        self.maybe_cut_off_coordinator(node_id, REVOCATION_MOMENT_SHARE)
+
     # -- time and disks
 
     def _pause(self) -> None:
@@ -371,7 +469,7 @@ class ClusterFaults:
     def _hosts(self) -> list[str]:
         return [each.host for each in self._run.cluster.nodes.values()]
 
-    def _cut(self, pairs: list[tuple[str, str]]) -> None:
+    def _cut(self, pairs: list[tuple[str, str]], span_ms: tuple[float, float] = CUT_MS) -> None:
         for source, target in pairs:
             self._network.cut(source, target)
 
@@ -379,19 +477,20 @@ class ClusterFaults:
             for source, target in pairs:
                 self._network.restore(source, target)
 
-        self._after(CUT_MS, heal)
+        self._after(span_ms, heal)
 
     def _isolate(self) -> None:
         node = self._victim()
         if node is not None:
             self._isolate_node(node)
 
-    def _isolate_node(self, node: SimNode) -> None:
+    def _isolate_node(self, node: SimNode, span_ms: tuple[float, float] = CUT_MS) -> None:
         """Cut a node off from the others, in both directions. Clients still reach it."""
         self._counters["isolations"] += 1
         self._run.tell(f"node {node.node_id} is isolated")
         others = [each for each in self._hosts if each != node.host]
-        self._cut([pair for each in others for pair in ((node.host, each), (each, node.host))])
+        pairs = [pair for each in others for pair in ((node.host, each), (each, node.host))]
+        self._cut(pairs, span_ms)
 
     def _split(self) -> None:
         self._counters["splits"] += 1
@@ -410,6 +509,7 @@ class ClusterFaults:
     def heal_all(self) -> None:
         """End all faults: every node lives, nothing is cut, paused, slow or full."""
         self._are_over = True
+        self._kept_down.clear()
         self._end_double()
         self._network.heal()
         for node in self._run.cluster.nodes.values():

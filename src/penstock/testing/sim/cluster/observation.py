@@ -19,7 +19,11 @@ from penstock.broker.metadata.quorum_controller import QuorumController
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.replicas import Replicas
 from penstock.broker.produce.produce_cache import MultiPartitionAnswer, ProduceAnswer
+from penstock.broker.transactions.remote_coordinators import RemoteMarkers
+from penstock.broker.transactions.take_overs import TakeOver
 from penstock.controller.broker_sessions import BrokerSessions, FenceStaleBroker
+from penstock.errors import TransactionCoordinatorFenced
+from penstock.log import log as log_module
 from penstock.log.log import Log
 from penstock.node.submission import Submission
 from penstock.raft.quorum import Quorum
@@ -79,6 +83,10 @@ class NodeObserver(Protocol):
         """Note the answer to a heartbeat or a registration."""
         ...
 
+    def coordinates(self, node_id: int, *, revokes: bool) -> None:
+        """Note that a transaction coordinator sends markers, or a revocation, to another node."""
+        ...
+
     def count(self, event: str) -> None: ...
 
 
@@ -99,7 +107,7 @@ def observed(observer: NodeObserver) -> Iterator[None]:
     own = get_ident()
     with ExitStack() as stack:
 
-        def wrap(owner: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+        def wrap(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
             plain = getattr(owner, name)
             watched = make(plain)
 
@@ -118,13 +126,16 @@ def observed(observer: NodeObserver) -> Iterator[None]:
         wrap(Submission, "leader_changed", lambda method: _redirecting(observer, method))
         for each in PRODUCE_ANSWERS:
             wrap(each, "succeeded", lambda method: _succeeding(observer, method))
+        wrap(RemoteMarkers, "write", lambda method: _coordinating(observer, method))
+        wrap(TakeOver, "_revoke_there", lambda method: _coordinating(observer, method))
+        wrap(log_module, "check_marker", lambda function: _judging_markers(observer, function))
         wrap(PendingFetch, "_read_partition", lambda method: _reading(observer, method))
         _observe_partitions(observer.partitions, wrap)
         yield
 
 
 def _observe_partitions(
-    observer: PartitionObserver, wrap: Callable[[type, str, Callable[[Any], Any]], None]
+    observer: PartitionObserver, wrap: Callable[[Any, str, Callable[[Any], Any]], None]
 ) -> None:
     wrap(Replicas, "adopt", lambda method: _adopting(observer, method))
     wrap(Log, "_commit", lambda method: _appending(observer, method))
@@ -251,6 +262,25 @@ def _reading(observer: NodeObserver, method: Any) -> Callable[..., Any]:
         return answer
 
     return read
+
+
+def _coordinating(observer: NodeObserver, method: Any) -> Callable[..., Any]:
+    def send(sender: RemoteMarkers | TakeOver, *given: Any) -> None:
+        method(sender, *given)
+        observer.coordinates(sender._broker.node_id, revokes=isinstance(sender, TakeOver))
+
+    return send
+
+
+def _judging_markers(observer: NodeObserver, function: Any) -> Callable[..., Any]:
+    def check_marker(*given: Any) -> None:
+        try:
+            function(*given)
+        except TransactionCoordinatorFenced:
+            observer.count("markers of former coordinators rejected")
+            raise
+
+    return check_marker
 
 
 def _adopting(observer: PartitionObserver, method: Any) -> Callable[..., Any]:

@@ -8,14 +8,27 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.replicas import Replicas
 from penstock.log.log import Log
 from penstock.model import INTERNAL_TOPICS, TopicPartition
 from penstock.replication.leader import PartitionLeader
-from penstock.testing.sim.cluster.metadata_history import BatchHistory
+from penstock.testing.sim.cluster.metadata_history import BatchHistory, BatchPrint
 from penstock.testing.sim.cluster.segment_reader import read_log
 from penstock.testing.sim.invariants import require
+from penstock.wire.batch import (
+    ATTRIBUTES,
+    CONTROL,
+    LENGTH,
+    LENGTH_OVERHEAD,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    TRANSACTIONAL,
+    Header,
+    batch_headers,
+    read_marker,
+)
 
 ALL_REPLICAS = -1  # acks
 
@@ -51,10 +64,16 @@ class PartitionChecker:
         self._may_lose = may_lose
         self._by_log: dict[Log, WatchedReplica] = {}
         self._by_leader: dict[PartitionLeader, WatchedReplica] = {}
+        self._by_broker: dict[tuple[TopicPartition, object], WatchedReplica] = {}
         self._leaders: dict[tuple[TopicPartition, int], int] = {}  # by epoch
         self._committing_epochs: dict[TopicPartition, int] = {}  # of the last committed batches
         self._last_leaders: dict[TopicPartition, int] = {}
         self._answering: Partition | None = None
+        self._sealed: set[tuple[int, int]] = set()  # producers whose transaction has a new owner
+        self._late: set[tuple[TopicPartition, BatchPrint]] = set()  # their later batches
+        # Of markers that leaders have written: the producer, and the epoch of its coordinator.
+        self._markers: dict[tuple[TopicPartition, BatchPrint], tuple[int, int]] = {}
+        self._coordinator_epochs: dict[tuple[TopicPartition, int], int] = {}  # of committed markers
 
     def _breaks(self, replica: WatchedReplica, rule: str) -> None:
         """Raise for a broken rule, or count it in a run beyond the promises."""
@@ -69,17 +88,39 @@ class PartitionChecker:
 
     def adopts(self, replicas: Replicas, partition: Partition) -> None:
         """Watch a replica whose log is open. Its high watermark is that of the checkpoint."""
-        node_id: int = replicas._broker.node_id
-        replica = WatchedReplica(node_id, partition, read_log(partition.log))
+        broker = replicas._broker
+        replica = WatchedReplica(broker.node_id, partition, read_log(partition.log))
         self._by_log[partition.log] = self._by_leader[partition.leader] = replica
+        self._by_broker[replica.name, broker] = replica
         self._compare(replica, partition.leader.high_watermark)
 
     # -- logs
 
     def stores(self, log: Log, data: bytes) -> None:
         replica = self._by_log.get(log)
-        if replica is not None:
-            replica.history.append(data)
+        if replica is None:
+            return
+        added = replica.history.append(data)
+        if replica.partition.leading:
+            for batch, (position, header) in zip(added, batch_headers(data), strict=True):
+                if header[ATTRIBUTES] & TRANSACTIONAL:
+                    self._note_transactional(replica.name, batch, header, data[position:])
+
+    def _note_transactional(
+        self, name: TopicPartition, batch: BatchPrint, header: Header, data: bytes
+    ) -> None:
+        """Note the markers of a leader, and the batches of former owners of transactions."""
+        if header[ATTRIBUTES] & CONTROL:
+            marker = read_marker(data[: LENGTH_OVERHEAD + header[LENGTH]])
+            if marker is not None:
+                self._markers[name, batch] = header[PRODUCER_ID], marker[1]
+        elif (header[PRODUCER_ID], header[PRODUCER_EPOCH]) in self._sealed:
+            self._late.add((name, batch))
+
+    def seal(self, producer_id: int, producer_epoch: int) -> None:
+        """Note that a transaction has a new owner: all that its producer writes from now on must
+        not be committed."""
+        self._sealed.add((producer_id, producer_epoch))
 
     def truncates(self, log: Log, kept_to: int, end_offset: int) -> None:
         """Check that no committed batch leaves a log: those below `kept_to` stay."""
@@ -142,6 +183,26 @@ class PartitionChecker:
                     f"{replica} commits {batch.base_offset}, and {committed.end_offset} is due",
                 )
             committed.batches.append(batch)
+            self._check_producer(replica, batch)
+
+    def _check_producer(self, replica: WatchedReplica, batch: BatchPrint) -> None:
+        """Check that a committed batch is none of a former owner of its transaction, and no marker
+        of a coordinator that another one has replaced."""
+        key = replica.name, batch
+        require(
+            key not in self._late,
+            f"{replica} commits {batch.base_offset} of a producer whose transaction has had a new "
+            "owner before",
+        )
+        if key in self._markers:
+            producer_id, epoch = self._markers[key]
+            before = self._coordinator_epochs.get((replica.name, producer_id), -1)
+            require(
+                epoch >= before or replica.name in self.lost,
+                f"{replica} commits a marker of coordinator epoch {epoch} for producer "
+                f"{producer_id}, after one of {before}",
+            )
+            self._coordinator_epochs[replica.name, producer_id] = epoch
 
     def _compare(self, replica: WatchedReplica, watermark: int) -> None:
         """Compare the log below the high watermark of a replica with the committed history. Deleted
@@ -158,10 +219,9 @@ class PartitionChecker:
             )
             return
         for batch in replica.history.between(before, watermark):
-            if (
-                batch.end_offset > self._deleted_to(replica.name)
-                and committed.ending_at(batch.end_offset) != batch
-            ):
+            if committed.ending_at(
+                batch.end_offset
+            ) != batch and batch.end_offset > self._deleted_to(replica.name):
                 self._breaks(replica, f"{replica} commits another batch at {batch.base_offset}")
                 return
 
@@ -194,16 +254,39 @@ class PartitionChecker:
     def _require_complete(self, replica: WatchedReplica) -> None:
         """Check that a leader has all that earlier leaders have committed. A late one, whose epoch
         is over elsewhere, need not have the records of later leaders."""
-        committed, epoch = self._history(replica.name), replica.partition.leader.epoch
+        epoch = replica.partition.leader.epoch
         is_late = epoch < self._committing_epochs.get(replica.name, -1)
-        if not committed.batches or replica.name in self.lost or is_late:
-            return
-        last = committed.batches[-1]
-        start_offset = replica.partition.log.start_offset
-        if start_offset < last.end_offset and replica.history.ending_at(last.end_offset) != last:
+        last = None if is_late else self._missing(replica)
+        if last is not None:
             self._breaks(
                 replica,
                 f"{replica} leads with records up to {replica.history.end_offset}, and "
+                f"{last.base_offset} to {last.end_offset} is committed otherwise",
+            )
+
+    def _missing(self, replica: WatchedReplica) -> BatchPrint | None:
+        """Return the last committed batch of a partition if a replica lacks it."""
+        committed = self._history(replica.name)
+        if not committed.batches or replica.name in self.lost:
+            return None
+        last = committed.batches[-1]
+        start_offset = replica.partition.log.start_offset
+        if start_offset >= last.end_offset or replica.history.ending_at(last.end_offset) == last:
+            return None
+        return last
+
+    def check_eligible(self, name: TopicPartition, broker: Broker) -> None:
+        """Check that a replica which may be elected has all committed records."""
+        replica = self._by_broker.get((name, broker))
+        if replica is None:
+            require(
+                not self._history(name).batches or name in self.lost,
+                f"{name} may be led by node {broker.node_id}, which has lost its files",
+            )
+        elif (last := self._missing(replica)) is not None:
+            self._breaks(
+                replica,
+                f"{replica} may lead with records up to {replica.history.end_offset}, and "
                 f"{last.base_offset} to {last.end_offset} is committed otherwise",
             )
 

@@ -5,12 +5,15 @@ static, or with kraft.version 1 its voters are in the metadata log. Kills and po
 disks for the next life of a node.
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.broker.broker import Broker
 from penstock.broker.metadata.storage_format import FormatRequest, format_now
 from penstock.config.broker import BrokerConfig
+from penstock.log.directory import DirectoryKind, partition_directories
+from penstock.model import CLUSTER_METADATA_TOPIC
 from penstock.node import PenstockNode, opening
 from penstock.raft.voters import QuorumVoter, VoterEndpoint, Voters
 from penstock.testing.sim.world import Simulation, SimWorld, WorldDisk
@@ -101,8 +104,13 @@ class SimNode:
         try:
             self.node.start(self._has_become_ready, self._has_ended)
         except opening.StartRefused as problem:
-            self.failure = str(problem)
+            self._note_failure(str(problem))
             self._die(self.world.disks_after_kill)
+
+    def _note_failure(self, failure: str | None) -> None:
+        self.failure = failure
+        if failure is not None and self._cluster.nodes.get(self.node_id) is self:
+            self._cluster.failed.append(self)
 
     def _format(self) -> None:
         disks = [self.world.disk(root) for root in self._roots]
@@ -118,7 +126,7 @@ class SimNode:
 
     def _has_ended(self) -> None:
         self.is_ready = False
-        self.failure = self.node.failure
+        self._note_failure(self.node.failure)
         self.is_over = True
         self.world.kill()
         self._disks = self.world.disks_after_kill()
@@ -149,6 +157,22 @@ class SimNode:
         assert self.is_over, "the disks of a running node stay"
         self._disks[backup.root] = backup
 
+    def remove_partition(self, chance: random.Random) -> str | None:
+        """Remove the files of a partition from the disks of the next life. Return the name of their
+        directory, None if there is none."""
+        assert self.is_over, "the disks of a running node stay"
+        found = [
+            (disk, each.name)
+            for disk in self._disks.values()
+            for each in partition_directories(disk)
+            if each.kind is DirectoryKind.LIVE and each.partition.topic != CLUSTER_METADATA_TOPIC
+        ]
+        if not found:
+            return None
+        disk, name = chance.choice(found)
+        disk.remove_now(name)
+        return name
+
     def _die(self, disks: Callable[[], dict[str, WorldDisk]], *, machine: bool = False) -> None:
         self.is_ready = False
         self.is_over = True
@@ -169,6 +193,7 @@ class SimCluster:
     ) -> None:
         """Make the nodes; `roles` are those of each node, `settings` are common to all."""
         self.simulation = Simulation(seed)
+        self.failed: list[SimNode] = []  # nodes that have ended by themselves, and may run again
         controllers = [number for number, role in enumerate(roles, 1) if "controller" in role]
         self._voters: Voters = ()
         if kraft_version > 0:

@@ -111,6 +111,8 @@ class ClusterSimulation:
             self.simulation, self.draw.session_ms, may_lose=self.draw.may_lose
         )
         self.ledger = ClusterLedger(unbound=self.checker.partitions.lost)
+        if not self.draw.breaks_connections:
+            self.simulation.network.chop_chance = 0.0
         self.clients: list[RoutingClient] = []
         self.deliveries = DeliveryClients(self, self.cluster) if self.draw.delivers else None
         self.story: list[str] | None = None  # notable events, one line each, if asked for
@@ -120,6 +122,8 @@ class ClusterSimulation:
         self.faults = ClusterFaults(self)
         self.checker.on_leader = self.faults.maybe_disturb
         self.checker.partitions.on_leader = self.faults.maybe_disturb_leader
+        self.checker.on_markers = self.faults.maybe_cut_off_coordinator
+        self.checker.on_revocation = self.faults.maybe_cut_off_new_owner
         self.checker.on_in_sync_change = self.faults.maybe_disturb_leader
         self.checker.partitions.trimmed = self.ledger.trimmed
         self.checker.tell = self.checker.partitions.tell = self.tell
@@ -153,6 +157,9 @@ class ClusterSimulation:
     def committed_end(self, partition: TopicPartition) -> int:
         history = self.checker.partitions.committed.get(partition)
         return 0 if history is None else history.end_offset
+
+    def taken_over(self, producer_id: int, producer_epoch: int) -> None:
+        self.checker.partitions.seal(producer_id, producer_epoch)
 
     def change_acknowledged(self) -> None:
         active = self.cluster.active
@@ -240,14 +247,15 @@ class ClusterSimulation:
     def _step(self) -> None:
         if not self.simulation.step() or self.simulation.turns > STEPS_MAX:
             raise InvariantBroken(f"no end after {self.simulation.turns} turns")
-        # A node that stops by itself says why.
-        for node in self.cluster.nodes.values():
-            if node.failure is not None:
-                self._ended(node)
+        while self.cluster.failed:
+            self._ended(self.cluster.failed.pop(0))
 
     def _ended(self, node: SimNode) -> None:
+        """Judge the reason of a node that has stopped by itself."""
         failure, node.failure = node.failure, None
-        text = failure or ""
+        if failure is None:
+            return  # the next life has begun
+        text = failure
         has_rotten = self.draw.rots and "is damaged at offset" in text
         require(has_rotten or "injected" in text, f"node {node.node_id} gave up: {failure}")
         if has_rotten:

@@ -26,6 +26,9 @@ from penstock.testing.sim.transactional import (
     TransactionalProducer,
     TransactionApiVersions,
 )
+from penstock.testing.sim.zombies import NO_PRODUCER
+
+DECISION_PACES = 4.0  # at most, between a take-over and the end of its transaction
 
 Outputs = Mapping[TopicPartition, Sequence[tuple[bytes, InputRecord | None]]]
 
@@ -33,14 +36,18 @@ Outputs = Mapping[TopicPartition, Sequence[tuple[bytes, InputRecord | None]]]
 class TransactionalClient(DeliveryClient):
     """A client with a transactional id. A later client of the same id is its successor."""
 
+    may_be_taken_over = False  # a successor may commit the open transaction of this client
+
     def __init__(self, shared: Deliveries, name: str, transactional_id: str) -> None:
         super().__init__(shared, name)
         self.transactional_id = transactional_id
         self.is_current = True  # without a successor
         self.producer: TransactionalProducer
 
-    def make_producer(self) -> None:
-        is_new = self.chance.random() < 0.6
+    def make_producer(self, *, is_new: bool | None = None) -> None:
+        """Make a producer of the new protocol, of the old one, or of a drawn one."""
+        if is_new is None:
+            is_new = self.chance.random() < 0.6
         versions = TransactionApiVersions.draw(self.chance, new_protocol=is_new)
         self.producer = TransactionalProducer(
             self,
@@ -64,10 +71,13 @@ class TransactionalClient(DeliveryClient):
         self.run.count("fenced zombies")
         return False
 
+    def begin_transaction(self) -> OpenTransaction:
+        return self.process.begin(self.transactional_id)
+
     def transact(self, work: Callable[[OpenTransaction], RoutedScript[bool]]) -> RoutedScript[bool]:
         """Run one transaction; return whether it is committed. Raise RequestRejected if this
         producer needs another epoch."""
-        transaction = self.process.begin(self.transactional_id)
+        transaction = self.begin_transaction()
         wants_commit = False
         try:
             wants_commit = yield from work(transaction)
@@ -79,7 +89,7 @@ class TransactionalClient(DeliveryClient):
             try:
                 yield from self.play(self.producer.end(committed=True))
             except RequestRejected as rejected:
-                if rejected.certain:
+                if rejected.certain and not self.may_be_taken_over:
                     transaction.aborted()
                 raise
             transaction.committed()
@@ -133,6 +143,9 @@ class FeedingClient(TransactionalClient):
         yield from self.find_topics()
         self.make_producer()
         alive = yield from self.begin(is_new=True)
+        yield from self.feed(alive=alive)
+
+    def feed(self, *, alive: bool) -> RoutedScript[None]:
         while alive and not self.shared.is_calm:
             try:
                 yield from self.transact(self._work)
@@ -149,6 +162,48 @@ class FeedingClient(TransactionalClient):
                 yield from self.send(transaction, {partition: values})
             yield self.rest_between()
         return self.chance.random() < 0.75
+
+
+class TakeOverClient(FeedingClient):
+    """Writes orders as a feeder does. Each life takes over the transaction that the former one has
+    left open, and ends it."""
+
+    may_be_taken_over = True
+
+    def script(self) -> RoutedScript[None]:
+        yield from self.find_topics()
+        self.make_producer(is_new=True)
+        alive = True
+        try:
+            yield from self._take_over()
+        except RequestRejected:
+            alive = yield from self.begin(is_new=False)
+        yield from self.feed(alive=alive)
+
+    def _take_over(self) -> RoutedScript[None]:
+        shared = self.shared
+        two_phase_commit = self.chance.random() < 0.5
+        kept = yield from self.play(self.producer.take_over(two_phase_commit=two_phase_commit))
+        if kept == NO_PRODUCER:
+            return
+        self.run.count("take-overs")
+        self.run.taken_over(*kept)
+        transaction = shared.open_transactions[kept]
+        # The content of the transaction is final by now: its owner has time for the decision.
+        yield self.pause(0.0, DECISION_PACES * shared.pace_ms)
+        committed = self.chance.random() < 0.75
+        if committed:
+            transaction.commit_asked()
+        yield from self.play(self.producer.end(committed=committed))
+        if committed:
+            transaction.committed()
+        else:
+            transaction.aborted()
+
+    def begin_transaction(self) -> OpenTransaction:
+        transaction = super().begin_transaction()
+        self.shared.open_transactions[self.producer.identity] = transaction
+        return transaction
 
 
 class WorkingClient(TransactionalClient):
