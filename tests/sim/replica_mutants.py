@@ -135,7 +135,7 @@ REPLICA_MUTANTS = (
         seeds=200,
     ),
     ClusterMutant(
-        "a replica stays in sync after a crash", stay_in_sync_after_a_crash, caught_by=3, seeds=200
+        "a replica stays in sync after a crash", stay_in_sync_after_a_crash, caught_by=13, seeds=200
     ),
     ClusterMutant(
         "acks=all is answered before the followers have the record",
