@@ -185,6 +185,29 @@ def test_a_process_whose_id_another_one_has_taken_leads_no_partition() -> None:
     assert any(each.leading for each in double.broker.replicas.all())
 
 
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_a_controller_of_several_does_not_start_without_its_vote(kraft_version: int) -> None:
+    cluster = SimCluster(SEED, kraft_version=kraft_version)
+    cluster.start()
+    node = cluster.nodes[followers(cluster)[0]]
+    node.world.disk("data").remove_now("__cluster_metadata-0/quorum-state")
+    node.kill()
+    node.start()
+    assert "quorum-state is missing" in (node.failure or "")
+    assert "vote twice" in (node.failure or "")
+
+
+def test_a_broker_of_several_starts_without_the_epoch_that_it_knew() -> None:
+    cluster = SimCluster(SEED, roles=[COMBINED, "broker"])
+    cluster.start()
+    node = cluster.nodes[2]
+    node.world.disk("data").remove_now("__cluster_metadata-0/quorum-state")
+    node.kill()
+    node.start()
+    cluster.run_until_ready()
+    assert node.is_ready
+
+
 def test_a_download_that_met_a_full_disk_is_installed_when_there_is_room() -> None:
     settings = {"metadata.log.max.record.bytes.between.snapshots": "1500"}
     cluster = SimCluster(SEED, settings=settings)

@@ -62,7 +62,7 @@ def test_the_state_is_read_back(kraft_version: int) -> None:
     disk.make_directory(METADATA_DIRECTORY)
     state = QuorumState(7, 1, 2, ZERO_ID)
     files_of(disk).store_state_now(state, (1,), kraft_version)
-    assert files_of(disk).load_state_now(may_be_empty=False) == state
+    assert files_of(disk).load_state_now(may_be_empty=False, may_be_missing=False) == state
 
 
 def test_a_damaged_state_stops_the_start_and_says_what_to_do() -> None:
@@ -87,7 +87,14 @@ def test_an_empty_state_of_one_voter_among_several_is_damage() -> None:
     disk.make_directory(METADATA_DIRECTORY)
     disk.put(PATH, b"")
     with pytest.raises(QuorumFilesCorrupt, match="could vote twice"):
-        files_of(disk).load_state_now(may_be_empty=False)
+        files_of(disk).load_state_now(may_be_empty=False, may_be_missing=False)
+
+
+def test_one_voter_among_several_does_not_start_without_its_vote() -> None:
+    disk = SimDisk(1)
+    snapshot(disk, MetadataSnapshotId(10, 4), voters=(ME, QuorumVoter(2, b"e" * 16)))
+    with pytest.raises(QuorumFilesCorrupt, match=f"{QUORUM_STATE} is missing.*vote twice"):
+        make(disk)[0].start()
 
 
 def test_each_start_takes_a_higher_epoch_even_if_the_state_is_lost() -> None:

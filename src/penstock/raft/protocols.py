@@ -130,9 +130,10 @@ class QuorumFiles(Protocol):
         """Remove all but the newest snapshots; return the oldest one that stays."""
         ...
 
-    def load_state_now(self, *, may_be_empty: bool) -> QuorumState | None:
+    def load_state_now(self, *, may_be_empty: bool, may_be_missing: bool) -> QuorumState | None:
         """Return the stored state; None if there is none. An empty file is damage, unless
-        `may_be_empty`: an only voter finds its epoch in the log."""
+        `may_be_empty`: an only voter finds its epoch in the log. So is a missing file, unless
+        `may_be_missing`."""
         ...
 
     def store_state(

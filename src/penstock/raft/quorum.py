@@ -171,7 +171,11 @@ class Quorum:
         self._snapshots.bytes_since = read_voters(self._log, self._files.path, floor, history)
         self._check_voters(history)
         is_only = [each.node_id for each in history.latest] == [self._me.node_id]
-        stored = self._files.load_state_now(may_be_empty=is_only)
+        never_votes = not self._settings.replica.may_become_voter
+        is_new = floor == 0 and not self._log.epoch_starts()
+        stored = self._files.load_state_now(
+            may_be_empty=is_only, may_be_missing=is_only or never_votes or is_new
+        )
         self._machine = machine = QuorumMachine(
             self._me, self._settings.replica, self._view_log(), history, self._random_below
         )

@@ -26,6 +26,16 @@ QUORUM_STATE = "quorum-state"
 SNAPSHOTS_KEPT = 2  # the newest, and one to fall back to
 
 
+def missing_state_text(directory: str) -> str:
+    """Return why a controller of several does not start without `quorum-state`."""
+    return (
+        f"{directory}/{QUORUM_STATE} is missing, but this node has taken part in the quorum: the "
+        "metadata log beside it has records. The file holds the epoch and vote of this node. "
+        "Restore its latest copy: with an older one, or without the file, the node could vote "
+        "twice in one epoch. The other controllers serve without it."
+    )
+
+
 class DiskQuorumFiles:
     """The directory of the metadata partition. `open_log` gets the newest whole snapshot."""
 
@@ -145,9 +155,11 @@ class DiskQuorumFiles:
 
     # -- the epoch and the vote
 
-    def load_state_now(self, *, may_be_empty: bool) -> QuorumState | None:
+    def load_state_now(self, *, may_be_empty: bool, may_be_missing: bool) -> QuorumState | None:
         path = f"{self._directory}/{QUORUM_STATE}"
         data = read_whole(self._disk, path)
+        if data is None and not may_be_missing:
+            raise QuorumFilesCorrupt(missing_state_text(self.path))
         if data is None or (may_be_empty and not data.strip(b"\0")):
             return None
         try:

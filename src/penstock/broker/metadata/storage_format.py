@@ -13,12 +13,17 @@ from penstock.broker.metadata.bootstrap_files import (
     write_bootstrap_now,
     write_quorum_snapshot_now,
 )
-from penstock.broker.metadata.quorum_files import METADATA_DIRECTORY, QUORUM_STATE
+from penstock.broker.metadata.quorum_files import (
+    METADATA_DIRECTORY,
+    QUORUM_STATE,
+    missing_state_text,
+)
 from penstock.broker.metadata.snapshot_files import list_snapshots
 from penstock.config.broker import BrokerConfig
 from penstock.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_whole
 from penstock.log.directory import LOG, PartitionDirectory, partition_directories
 from penstock.model import CLUSTER_METADATA_TOPIC, id_from_text, id_to_text
+from penstock.raft.snapshot import MetadataSnapshotId
 from penstock.raft.voters import QuorumVoter, VoterEndpoint, Voters
 from penstock.wire.records.metadata import UserScramCredentialRecord
 from penstock.world import Clock, Disk, Entropy, Network
@@ -290,7 +295,10 @@ def _check_metadata(disks: Sequence[Disk], *, is_controller: bool, sole_voter: b
     first = disks[0]
     names = first.list(METADATA_DIRECTORY) if first.exists(METADATA_DIRECTORY) else []
     snapshots = list_snapshots(first, METADATA_DIRECTORY) if names else []
-    if any(name.endswith(LOG) for name in names) or any(each.end_offset for each in snapshots):
+    segments = [name for name in names if name.endswith(LOG)]
+    if segments or any(each.end_offset for each in snapshots):
+        if is_controller and not sole_voter and QUORUM_STATE not in names:
+            _check_unused(first, segments, snapshots)
         return  # the quorum knows whether they are whole
     if not is_controller:
         return  # fetched again from the controllers
@@ -305,6 +313,15 @@ def _check_metadata(disks: Sequence[Disk], *, is_controller: bool, sole_voter: b
                 f"{METADATA_DIRECTORY} from a copy: "
                 f"{_consequence(sole_voter)}"
             )
+
+
+def _check_unused(
+    disk: Disk, segments: Sequence[str], snapshots: Sequence[MetadataSnapshotId]
+) -> None:
+    """Raise MetadataMissing if a metadata log without `quorum-state` has records."""
+    sizes = [disk.size(f"{METADATA_DIRECTORY}/{name}") for name in segments]
+    if any(sizes) or any(each.end_offset for each in snapshots):
+        raise MetadataMissing(missing_state_text(f"{disk.root}/{METADATA_DIRECTORY}"))
 
 
 def _trace_of_use(disk: Disk) -> str:
