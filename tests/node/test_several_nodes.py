@@ -1,5 +1,6 @@
 """Several real nodes in one simulation: they agree, and survive the loss of any controller."""
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ from penstock.controller.image import NO_LEADER
 from penstock.credentials.principal import Caller, Principal
 from penstock.errors import KafkaError, TopicAuthorizationFailed
 from penstock.node.cluster_metadata import ClusterMetadata
-from penstock.testing.sim.cluster import COMBINED, SimCluster
+from penstock.testing.sim.cluster import COMBINED, SimCluster, SimNode
+from penstock.testing.sim.cluster.sim_cluster import CLUSTER_ID
 from penstock.testing.sim.network import HostNetwork
 from penstock.wire.messages.k19_create_topics import (
     CreatableTopic,
@@ -382,6 +384,38 @@ def test_a_broker_of_another_cluster_gives_up_and_says_so() -> None:
     cluster.simulation.run_until(lambda: stranger.is_over, limit_ms=5_000)
     assert "belong to another cluster" in (stranger.failure or "")
     assert "another-cluster-000000" in (stranger.failure or "")
+
+
+def stranger_of(cluster: SimCluster) -> SimNode:
+    """Start the first three nodes, and a broker whose directories belong to another cluster."""
+    stranger = cluster.nodes.pop(4)
+    cluster.start()
+    stranger.cluster_id = "another-cluster-000000"
+    cluster.nodes[followers(cluster)[0]].kill()
+    stranger.start()
+    return stranger
+
+
+def test_a_broker_of_another_cluster_gives_up_though_a_controller_is_away() -> None:
+    cluster = SimCluster(SEED, roles=[COMBINED, COMBINED, COMBINED, "broker"])
+    stranger = stranger_of(cluster)
+    cluster.simulation.run_until(lambda: stranger.is_over, limit_ms=5_000)
+    assert "belong to another cluster" in (stranger.failure or "")
+
+
+def test_the_first_controller_of_another_cluster_is_named_with_both_ids(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = SimCluster(SEED, roles=[COMBINED, COMBINED, COMBINED, "broker"])
+    with caplog.at_level(logging.WARNING, "penstock.quorum"):
+        stranger = stranger_of(cluster)
+        for node in cluster.running:
+            if node is not cluster.active:
+                node.kill()
+        cluster.simulation.run_for(5_000)
+    assert not stranger.is_over
+    [warning] = [each for each in caplog.messages if "another-cluster-000000" in each]
+    assert f"belongs to cluster {CLUSTER_ID}" in warning
 
 
 def test_a_forwarded_request_is_judged_by_its_client() -> None:

@@ -142,7 +142,7 @@ class Quorum:
         self._starting = False
         self._broken = False  # the node is about to give up
         self._warns_of_room_at_ms = 0.0
-        self._strangers: dict[int, None] = {}  # nodes that belong to another cluster
+        self._strangers: dict[int, bool] = {}  # does a node that answers belong to another cluster
         self._timer: Timer | None = None
         self._timer_ms = FOREVER
         self._follower: Follower | None = None
@@ -489,18 +489,18 @@ class Quorum:
         self._transport.send(effect.node_id, effect.endpoint, effect.request, timeout_ms, answered)
 
     def _note_cluster(self, node_id: int, response: QuorumResponse) -> None:
-        """Give up when every node that could answer belongs to another cluster."""
-        if response.error_code != InconsistentClusterId.code:
-            self._strangers.pop(node_id, None)
-            return
-        self._strangers[node_id] = None
+        """Give up when a majority of the asked nodes belongs to another cluster, and no other node
+        has answered."""
+        self._strangers[node_id] = response.error_code == InconsistentClusterId.code
         replica = self._running().replica
         voters = tuple(each.node_id for each in replica.history.latest)
         asked = replica.settings.bootstrap_ids or voters
-        if all(each in self._strangers for each in asked if each != self._me.node_id):
+        others = [each for each in asked if each != self._me.node_id]
+        answers = [self._strangers[each] for each in others if each in self._strangers]
+        if self._strangers[node_id] and all(answers) and len(answers) * 2 > len(others):
             self._break_off()
             text = (
-                "All controllers that this node knows belong to another cluster than its "
+                "All controllers that answer this node belong to another cluster than its "
                 f"directories, which belong to cluster {replica.settings.cluster_id}. Correct "
                 "controller.quorum.bootstrap.servers or controller.quorum.voters, or point "
                 "log.dirs to directories of that cluster."
