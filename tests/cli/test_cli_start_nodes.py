@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from cli_running import run
 from penstock.cli.start_nodes import cluster_directory
 from penstock.cli.start_nodes.cluster_directory import node_files, open_cluster
 from penstock.cli.start_nodes.command import banner
-from penstock.cli.terminal.output import CommandFailed
+from penstock.cli.start_nodes.supervisor import NodeCommand, NodeEnd, Supervisor
+from penstock.cli.terminal.output import CommandFailed, Row
 from penstock.config.properties import parse_properties
 from penstock.testing.node_settings import HeldPort
 
@@ -189,6 +190,65 @@ def test_one_node_does_not_start_in_the_directory_of_several(tmp_path: Path) -> 
     assert ran.code == 1
     assert "holds a cluster of 3 nodes: start them with --nodes 3" in ran.err
     assert not (tmp_path / "meta.properties").exists()
+
+
+# -- signals and reports
+
+
+class CollectedReports:
+    """The reports of a supervisor: the names of the calls, and the ends of nodes."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.ends: list[NodeEnd] = []
+
+    def all_started(self, announcements: Sequence[Row]) -> None:
+        self.calls.append(f"all_started {len(announcements)}")
+
+    def slow_start(self, waiting: Sequence[int]) -> None:
+        self.calls.append(f"slow_start {waiting}")
+
+    def stopping(self) -> None:
+        self.calls.append("stopping")
+
+    def node_ended(self, end: NodeEnd) -> None:
+        self.ends.append(end)
+
+    def log_line(self, node_id: int, line: str) -> None:
+        pass
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Send a signal to this process while its first node is spawned; list the nodes' processes."""
+    spawned: list[int] = []
+    spawn = subprocess.Popen
+
+    def spawn_interrupted(*arguments: Any, **options: Any) -> Any:
+        process = spawn(*arguments, **options)
+        spawned.append(process.pid)
+        if len(spawned) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", spawn_interrupted)
+    return spawned
+
+
+def spawn_nodes(count: int) -> tuple[int, CollectedReports]:
+    """Run nodes until their end; return the exit code and the reports."""
+    reports = CollectedReports()
+    arguments = ["start", "--config", "absent"]
+    commands = [NodeCommand(number, arguments) for number in range(1, count + 1)]
+    return Supervisor(commands, reports).run(), reports
+
+
+def test_a_signal_while_nodes_are_spawned_stops_them_and_spawns_no_more(
+    interrupted: list[int],
+) -> None:
+    _, reports = spawn_nodes(3)
+    assert len(interrupted) == 1
+    assert reports.calls == ["stopping"]
 
 
 # -- processes

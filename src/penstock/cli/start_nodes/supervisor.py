@@ -111,7 +111,7 @@ class Supervisor:
         }
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         try:
-            self._nodes = [ChildNode(each) for each in self._commands]
+            self._start_nodes()
             self._watch(reading)
         finally:
             for each in self._nodes:
@@ -122,6 +122,16 @@ class Supervisor:
             os.close(reading)
             os.close(writing)
         return 0 if self._all_clean else 1
+
+    def _start_nodes(self) -> None:
+        """Start the nodes one by one, and no more after a signal."""
+        for each in self._commands:
+            if self._is_stopping:
+                return
+            node = ChildNode(each)
+            self._nodes.append(node)
+            if self._is_stopping:  # the signal may have come before the node was in the list
+                node.send(signal.SIGTERM)
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         """Stop all nodes; at a second signal, kill those that have not ended."""
@@ -149,7 +159,8 @@ class Supervisor:
                     self._read(owners[descriptor], descriptor)
             for each in self._nodes:
                 self._look_for_end(each)
-            if not self._has_started and time.monotonic() >= slow_s:
+            is_starting = not (self._has_started or self._is_stopping)
+            if is_starting and time.monotonic() >= slow_s:
                 slow_s = float("inf")
                 self._reports.slow_start([x.node_id for x in self._nodes if x.announced is None])
 
