@@ -17,10 +17,10 @@ import pytest
 from cli_running import run
 
 from penstock.cli.start_nodes import cluster_directory
-from penstock.cli.start_nodes.cluster_directory import node_files, open_cluster
-from penstock.cli.start_nodes.command import banner
+from penstock.cli.start_nodes.cluster_directory import ClusterNodeFile, node_files, open_cluster
+from penstock.cli.start_nodes.command import PrintedReports, banner
 from penstock.cli.start_nodes.supervisor import NodeCommand, NodeEnd, Supervisor
-from penstock.cli.terminal.output import CommandFailed, Row
+from penstock.cli.terminal.output import CommandFailed, Format, Row
 from penstock.config.properties import parse_properties
 from penstock.testing.node_settings import HeldPort
 
@@ -249,6 +249,20 @@ def test_a_signal_while_nodes_are_spawned_stops_them_and_spawns_no_more(
     _, reports = spawn_nodes(3)
     assert len(interrupted) == 1
     assert reports.calls == ["stopping"]
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_nodes_go_on_after_the_reader_of_the_output_has_gone(
+    monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    reports = PrintedReports(Format.JSON, [ClusterNodeFile(1, "node-1.properties")], [])
+    with os.fdopen(writing, "w") as unread:
+        monkeypatch.setattr(sys, stream, unread)
+        reports.node_ended(NodeEnd(1, "by SIGKILL", clean=False))
+        reports.log_line(1, "a line")
+        reports.stopping()
 
 
 # -- processes

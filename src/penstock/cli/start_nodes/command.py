@@ -4,8 +4,10 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from penstock.cli.start_nodes.cluster_directory import ClusterNodeFile, open_cluster
 from penstock.cli.start_nodes.supervisor import NodeCommand, NodeEnd, Supervisor
@@ -116,51 +118,74 @@ class PrintedReports:
 
     def all_started(self, announcements: Sequence[Row]) -> None:
         if self._form is Format.TABLE:
-            print(banner(announcements))
+            self._print(banner(announcements))
         else:
-            value: Row = {"event": "started", "pid": os.getpid(), "nodes": [*announcements]}
-            print_next_value(self._form, value)
-        sys.stdout.flush()
+            self._print_event({"event": "started", "pid": os.getpid(), "nodes": [*announcements]})
 
     def slow_start(self, waiting: Sequence[int]) -> None:
-        note(
+        self._note(
             f"waiting for {_nodes_text(waiting)}: after an end that was not clean, a node waits "
             "until its older session is over (broker.session.timeout.ms)"
         )
 
     def stopping(self) -> None:
-        note(f"stopping {len(self._nodes)} nodes; the same signal again kills them")
+        self._note(f"stopping {len(self._nodes)} nodes; the same signal again kills them")
 
     def node_ended(self, end: NodeEnd) -> None:
         line = self._line(end.node_id)
         if self._form is not Format.TABLE:
             value: Row = {"event": "node_ended", "node_id": end.node_id, "how": end.how}
-            print_next_value(self._form, {**value, "start_again": line})
+            self._print_event({**value, "start_again": line})
         else:
-            print(
+            self._print(
                 f"Node {end.node_id} has ended {end.how}; its log is above. "
                 f"Start it again, in another terminal, with:\n  {line}"
             )
-        sys.stdout.flush()
 
     def log_line(self, node_id: int, line: str) -> None:
-        print(f"[{node_id}] {line}", file=sys.stderr, flush=True)
+        with _going_on(sys.stderr):
+            print(f"[{node_id}] {line}", file=sys.stderr)
 
     def all_ended(self, code: int) -> None:
         up = seconds_text(time.monotonic() - self._begun_s)
         if self._form is not Format.TABLE:
-            print_next_value(self._form, {"event": "stopped", "clean": code == 0})
+            self._print_event({"event": "stopped", "clean": code == 0})
         elif code:
-            print(f"All nodes have ended after {up}, not all of them cleanly: see the log.")
+            self._print(f"All nodes have ended after {up}, not all of them cleanly: see the log.")
         else:
-            print(f"All {len(self._nodes)} nodes have stopped cleanly after {up}.")
-        sys.stdout.flush()
+            self._print(f"All {len(self._nodes)} nodes have stopped cleanly after {up}.")
+
+    def _print(self, text: str) -> None:
+        with _going_on(sys.stdout):
+            print(text)
+
+    def _print_event(self, event: Row) -> None:
+        with _going_on(sys.stdout):
+            print_next_value(self._form, event)
+
+    def _note(self, text: str) -> None:
+        with _going_on(sys.stderr):
+            note(text)
 
     def _line(self, node_id: int) -> str:
         """Return the line that starts one node alone."""
         path = self._nodes[node_id - 1].path
         arguments = " ".join(map(shlex.quote, ["start", "--config", path, *self._common]))
         return f"{typed_command()} {arguments}"
+
+
+@contextmanager
+def _going_on(stream: TextIO) -> Iterator[None]:
+    """Let the nodes go on when the stream cannot be written. Drop the output after the end of its
+    reader."""
+    try:
+        yield
+        stream.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError:
+        pass  # a full disk may have room later
 
 
 def _nodes_text(numbers: Sequence[int]) -> str:
