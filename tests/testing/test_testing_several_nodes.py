@@ -102,6 +102,12 @@ def test_replicas_of_a_node_that_is_away_are_not_in_sync(cluster: Cluster) -> No
         cluster.wait_until_in_sync(topic, timeout_s=0)
 
 
+def test_no_replica_is_in_sync_when_all_nodes_are_away(cluster: Cluster) -> None:
+    cluster.kill()
+    with pytest.raises(TimeoutError, match="all nodes are stopped, killed or paused"):
+        cluster.wait_until_in_sync()
+
+
 def test_replicas_are_in_sync_again_after_a_restart(cluster: Cluster) -> None:
     topic = cluster.create_topic("t", 3)
     cluster.kill(3)

@@ -79,7 +79,10 @@ def wait_for_replicas(
     addresses: Mapping[int, HostAndPort], topic: str | None, timeout_s: float
 ) -> None:
     """Wait until the replicas of a topic, or of all, are in sync by the metadata of every node:
-    one of them may not have heard of a loss yet. Raise TimeoutError with the others."""
+    one of them may not have heard of a loss yet. Raise TimeoutError with the others, at once if
+    there is no node to ask."""
+    if not addresses:
+        raise TimeoutError("no replica is in sync: all nodes are stopped, killed or paused")
     lagging: list[str] = []
 
     def is_whole() -> bool:
