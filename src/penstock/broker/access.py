@@ -182,6 +182,17 @@ class AccessControl:
             return _EVERY_OPERATION[kind]
         return self._authorizer.operations(request.caller, kind, name)
 
+    # -- the audit log
+
+    def note_login(
+        self, caller: Caller, mechanism: str, listener: str, failure: str | None = None
+    ) -> None:
+        """Write a login to the audit log; of a failed one, the caller is still anonymous."""
+        verdict = ALLOWED if failure is None else DENIED
+        rule = failure or "its proof was right"
+        entry = AuditEntry("Login", mechanism, f"LISTENER:{listener}", verdict, rule)
+        self._audit.write(caller, entry)
+
     def _note(
         self,
         request: AccessRequest,

@@ -28,12 +28,12 @@ USERS_PER_SLICE = 200
 def denied(
     message: DescribeUserScramCredentialsRequest, error: KafkaError
 ) -> DescribeUserScramCredentialsResponse:
-    """Return the error for the request and for each user."""
-    results = [
-        _rejected(each.name, error.code, error.message or "") for each in message.users or ()
-    ]
+    """Return the error of the whole request, and for each user; like Kafka, without the names."""
+    rejection = _rejected("", error.code, error.message)
     return DescribeUserScramCredentialsResponse(
-        error_code=error.code, error_message=error.message, results=results
+        error_code=error.code,
+        error_message=error.message,
+        results=[rejection] * len(message.users or ()),
     )
 
 

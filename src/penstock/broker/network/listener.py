@@ -144,6 +144,7 @@ class BrokerListener:
         del self.awaiting_login[login]
         connection = self.connect(self, login.peer, self.now_ms())
         connection.caller, connection.session = caller, session
+        self.broker.access.note_login(caller, session.mechanism, self.name)
         self.connections[connection] = None
         return connection
 
@@ -177,6 +178,7 @@ class BrokerListener:
             connection.close()
         else:
             connection.caller = connection.caller._replace(principal=Principal(name))
+            self.broker.access.note_login(connection.caller, "TLS", self.name)
 
     def handshake_failed(self, address: tuple[str, int], reason: str) -> None:
         """Log a peer that could not connect, with what both sides speak."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.handlers.k18_api_versions import answer_versions
 from penstock.broker.logins.listener_logins import ListenerLogins, answered_lifetime_ms
 from penstock.broker.logins.session import SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslSession
-from penstock.credentials.principal import Caller, Principal, plain_address
+from penstock.credentials.principal import Caller, Principal, anonymous_at, plain_address
 from penstock.errors import SaslAuthenticationFailed, UnsupportedSaslMechanism
 from penstock.security.login.login import LoggedIn, LoginExchange, LoginFailed, failure_text
 from penstock.wire.apis import APIS
@@ -266,6 +266,9 @@ class LoginConnection:
         self._logins.failed += 1
         rejections = self._listener.broker.rejections
         rejections.limit_reached(self.peer.address, f"its login failed: {reason}")
+        self._listener.broker.access.note_login(
+            anonymous_at(self.peer.address[0]), self._mechanism, self._listener.name, reason
+        )
         self._stop_reading()
         self.peer.pause()
 
