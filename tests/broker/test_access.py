@@ -37,7 +37,7 @@ from penstock.wire.messages import k69_consumer_group_describe as k69
 from penstock.wire.records.principal import DefaultPrincipalData
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "security"))
-from access_servers import ADMIN, CALLER, SimulatedServer, answer_in
+from access_servers import ADMIN, CALLER, NOBODY, SimulatedServer, answer_in
 
 Op, Kind = AclOperation, AclResourceType
 TOPIC = Acl(Kind.TOPIC, "orders", "User:ann", Op.ALL)
@@ -105,6 +105,12 @@ def test_a_revoked_producer_appends_nothing_more(server: SimulatedServer) -> Non
     end_offset = log.end_offset
     assert produced(server) == DENIED
     assert log.end_offset == end_offset
+
+
+def test_rules_hold_from_the_first_request_of_the_next_life(server: SimulatedServer) -> None:
+    allow(server, TOPIC)
+    with SimulatedServer(disks=server.bench.stop()) as again:
+        assert (produced(again), produced(again, "bob")) == (0, DENIED)
 
 
 def test_a_login_changes_the_routes_of_a_connection(server: SimulatedServer) -> None:
@@ -383,7 +389,14 @@ def test_a_denied_node_is_named_with_the_setting_that_it_lacks(
         server.ask(CALLER, _envelope(), 0, controller=True)
     hints = [each.getMessage() for each in caplog.records if each.name == "penstock.access"]
     assert len(hints) == 1
-    assert "User:ann" in hints[0] and "super.users" in hints[0]
+    assert "User:ann" in hints[0] and "super.users of every node: ...;User:ann" in hints[0]
+
+
+def test_a_node_without_a_login_is_sent_to_log_in(
+    server: SimulatedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.ask(NOBODY, _envelope(), 0, controller=True)
+    assert "let nodes log in to each other" in caplog.text
 
 
 def test_a_node_that_admits_nobody_does_not_start() -> None:

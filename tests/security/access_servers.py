@@ -1,8 +1,6 @@
 """A simulated node whose connections belong to the callers of access_cases.py."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ from access_requests import ADMIN, CALLER, NOBODY
 
 from penstock.broker.network.connection import BrokerConnection
 from penstock.credentials.principal import Caller, Principal
+from penstock.testing.sim.world import WorldDisk
 from penstock.wire.apis import response_class
 from penstock.wire.codec import read
 from penstock.wire.frame import parse_response_header, request_frame
@@ -36,15 +35,21 @@ SIZE_BYTES = 4
 class SimulatedServer:
     """One node, one connection for each caller and listener."""
 
-    def __init__(self, settings: dict[str, str] | None = None) -> None:
-        self.bench = Bench({**SETTINGS, **(settings or {})})
+    def __init__(
+        self,
+        settings: dict[str, str] | None = None,
+        disks: dict[str, WorldDisk] | None = None,
+    ) -> None:
+        """Start a node; `disks` are those of one that has stopped."""
+        self.bench = Bench({**SETTINGS, **(settings or {})}, disks=disks)
         self._connections: dict[tuple[str, bool], tuple[BrokerConnection, FakePeer]] = {}
 
     def __enter__(self) -> "SimulatedServer":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bench.stop()
+        if not self.bench.stopped:
+            self.bench.stop()
 
     def connect(
         self, caller: str, *, controller: bool = False
@@ -85,10 +90,4 @@ def answer_in(peer: FakePeer, key: int, version: int) -> Any:
     return read(response_class(key), version, frame, position)
 
 
-@contextmanager
-def simulated(**settings: str) -> Iterator[SimulatedServer]:
-    with SimulatedServer(settings) as server:
-        yield server
-
-
-__all__ = ["ADMIN", "CALLER", "NOBODY", "SimulatedServer", "answer_in", "simulated"]
+__all__ = ["ADMIN", "CALLER", "NOBODY", "SimulatedServer", "answer_in"]

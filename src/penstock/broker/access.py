@@ -15,7 +15,7 @@ from penstock.controller.acls import acl_of
 from penstock.controller.delta import Delta
 from penstock.controller.image import Image
 from penstock.credentials.acls import CLUSTER_NAME, OPERATIONS_OF, AclOperation, AclResourceType
-from penstock.credentials.principal import Caller, Principal, plain_address
+from penstock.credentials.principal import ANONYMOUS, Caller, Principal, plain_address
 from penstock.security.audit import ALLOWED, DENIED, WINDOW_MS, AuditEntry, AuditLog
 from penstock.security.authorizer import AccessDecision, Authorizer
 from penstock.security.permissions import CLUSTER_ACTION, DESCRIBE_TOPIC, PERMISSIONS, Need
@@ -29,6 +29,12 @@ NO_SUPER_USER = (
     f"{AUTHORIZER} is set, but nobody may do anything: there is no super user and no ACL. Add the"
     f" line {SUPER_USERS}=User:admin, with the principals of the nodes behind it (separated by ;),"
     f" or {ALLOW_EVERYONE}=true"
+)
+# To be super users, nodes need names that no client has.
+LET_NODES_LOG_IN = (
+    "let nodes log in to each other (sasl.mechanism.inter.broker.protocol,"
+    " sasl.mechanism.controller.protocol, or certificates), and add their principals to"
+    f" {SUPER_USERS} of every node"
 )
 _EVERY_OPERATION = {
     kind: sum(1 << operation for operation in operations)
@@ -93,12 +99,12 @@ class AccessControl:
         if not self._hinted:
             self._hinted = True
             log.warning(
-                "%s at %s may not act as a node of this cluster. If it is one, add it to"
-                " %s of every node: ...;%s",
+                "%s at %s may not act as a node of this cluster. If it is one, %s",
                 caller.principal,
                 caller.host,
-                SUPER_USERS,
-                caller.principal,
+                LET_NODES_LOG_IN
+                if caller.principal == ANONYMOUS
+                else f"add it to {SUPER_USERS} of every node: ...;{caller.principal}",
             )
 
     # -- ACLs

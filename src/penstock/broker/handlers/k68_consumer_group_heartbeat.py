@@ -40,8 +40,6 @@ def handle(
     access, names = broker.access, message.subscribed_topic_names or ()
     if not access.allows(request, READ_GROUP, message.group_id):
         return _rejected(GroupAuthorizationFailed())
-    if not all(access.allows(request, DESCRIBE_TOPIC, each) for each in dict.fromkeys(names)):
-        return _rejected(TopicAuthorizationFailed())
     if not message.group_id:
         return _rejected(InvalidRequest("GroupId can't be empty."))
     left = NAME_CHARACTERS_MAX - 2 * len(names)
@@ -49,6 +47,8 @@ def handle(
         return _rejected(
             UnknownServerError("SubscribedTopicNames are too long. Subscribe to a pattern instead.")
         )
+    if not all(access.allows(request, DESCRIBE_TOPIC, each) for each in dict.fromkeys(names)):
+        return _rejected(TopicAuthorizationFailed())
     broker.coordinators.ask_group(message.group_id, request, message, _rejected)
     return None
 
