@@ -6,13 +6,22 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from bench.servers import ROOT, Ports, free_ports, running, scratch
+from bench.servers import ROOT, Ports, free_ports, scratch
+from compat.directories import node, ourselves
 from compat.report import Report
 from penstock.client.transport.connection import CannotReach, Connection
 from penstock.client.transport.security import Security
+from penstock.credentials.acls import AclOperation, AclPermission, AclResourceType, PatternType
+from penstock.errors import TopicAuthorizationFailed
 from penstock.wire.apis import response_class
+from penstock.wire.messages import k03_metadata as k03
+from penstock.wire.messages import k29_describe_acls as k29
+from penstock.wire.messages import k30_create_acls as k30
 from penstock.wire.schema import schema_of
 
 CASES_FOLDER = ROOT / "tests" / "security"
@@ -53,8 +62,8 @@ def _settings(ports: dict[str, int]) -> dict[str, str]:
     }
 
 
-class KafkaServer:
-    """Apache Kafka with one connection for each caller and listener (an AccessServer)."""
+class GuardedServer:
+    """A server with one connection for each caller and listener (an AccessServer)."""
 
     def __init__(self, ports: dict[str, int]) -> None:
         self._ports = ports
@@ -93,24 +102,81 @@ class KafkaServer:
 
 
 def check_access(report: Report) -> None:
-    """The recording that is committed is what Apache Kafka answers."""
+    """Compare the committed recording with the answers of Apache Kafka and of a node to callers who
+    log in, and give ACLs from one server to the other and back."""
+    with scratch() as work:
+        ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
+        _check_recording(report, "kafka", work / "recorded", ports)
+        _check_recording(report, ourselves(), work / "repeated", ports)
+        _check_directory(report, work / "shared", ports)
+
+
+@contextmanager
+def _guarded(kind: str, data: Path, ports: dict[str, int]) -> Iterator[GuardedServer]:
+    node_ports = Ports(ports["PLAINTEXT"], ports["CONTROLLER"])
+    with node(kind, data, node_ports, changes=_settings(ports)):
+        server = GuardedServer(ports)
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+def _check_recording(report: Report, kind: str, data: Path, ports: dict[str, int]) -> None:
     sys.path.insert(0, str(CASES_FOLDER))
     from access_runner import AccessRun
 
-    ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
-    node = Ports(ports["PLAINTEXT"], ports["CONTROLLER"])
-    with (
-        scratch() as work,
-        running("kafka", work / "data", changes=_settings(ports), ports=node, clean=False),
-    ):
-        server = KafkaServer(ports)
-        try:
-            recorded = AccessRun(server).record()
-        finally:
-            server.close()
+    with _guarded(kind, data, ports) as server:
+        recorded = AccessRun(server).record()
     text = json.dumps(recorded, indent=1, sort_keys=True) + "\n"
-    if os.environ.get(RECORD):
+    if kind == "kafka" and os.environ.get(RECORD):
         RECORDING.write_text(text, encoding="utf-8")
     committed = json.loads(RECORDING.read_text(encoding="utf-8"))
     for title, answers in json.loads(text).items():
-        report.expect(committed.get(title) == answers, title, json.dumps(answers))
+        fact = f"{kind}: {title}"
+        report.expect(committed.get(title) == answers, fact, json.dumps(answers))
+
+
+def _check_directory(report: Report, data: Path, ports: dict[str, int]) -> None:
+    """Have each server add an ACL to the directory of the other, and judge a user by all."""
+    expected: set[tuple[str, str]] = set()
+    for turn, kind in enumerate(("kafka", ourselves(), "kafka", ourselves())):
+        with _guarded(kind, data, ports) as server:
+            title = f"{kind} has the ACLs of the servers before it ({turn})"
+            report.expect(_stored(server) == expected, title, str(_stored(server)))
+            expected.add((f"topic-{turn}", "User:ann"))
+            creation = k30.AclCreation(
+                resource_type=AclResourceType.TOPIC,
+                resource_name=f"topic-{turn}",
+                principal="User:ann",
+                host="*",
+                operation=AclOperation.DESCRIBE,
+                permission_type=AclPermission.ALLOW,
+            )
+            answer = server.ask(ADMIN, k30.CreateAclsRequest(creations=[creation]), 3)
+            report.expect(not answer.results[0].error_code, f"{kind} adds an ACL ({turn})")
+            while _stored(server) != expected:
+                server.pause()
+            asked = [k03.MetadataRequestTopic(name=f"topic-{each}") for each in range(turn + 2)]
+            wanted = k03.MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+            codes = {
+                each.name: each.error_code == TopicAuthorizationFailed.code
+                for each in server.ask(CALLER, wanted, 9).topics
+            }
+            denied = [name for name, is_denied in codes.items() if is_denied]
+            title = f"{kind} judges by the ACLs of both ({turn})"
+            report.expect(denied == [f"topic-{turn + 1}"], title, str(codes))
+
+
+def _stored(server: GuardedServer) -> set[tuple[str, str]]:
+    every = k29.DescribeAclsRequest(
+        resource_type_filter=AclResourceType.ANY,
+        resource_name_filter=None,
+        pattern_type_filter=PatternType.ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=AclOperation.ANY,
+        permission_type=AclPermission.ANY,
+    )
+    found = server.ask(ADMIN, every, 3).resources
+    return {(each.resource_name, acl.principal) for each in found for acl in each.acls}
