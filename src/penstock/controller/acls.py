@@ -8,6 +8,7 @@ from penstock.controller.seeded_random import SeededRandom
 from penstock.controller.settings import RECORDS_PER_REQUEST_MAX
 from penstock.credentials.acls import (
     CLUSTER_NAME,
+    WILDCARD,
     Acl,
     AclFilter,
     AclOperation,
@@ -110,11 +111,16 @@ def find_acls(
     acls: Mapping[bytes, AccessControlEntryRecord], wanted: AclFilter
 ) -> dict[bytes, Acl]:
     """Return the ACLs that a filter finds, by their ids."""
-    exact = wanted.resource_name if wanted.pattern_type is not PatternType.MATCH else None
+    name, principal = wanted.resource_name, wanted.principal
+    covers = wanted.pattern_type is PatternType.MATCH
     found: dict[bytes, Acl] = {}
     for acl_id, record in acls.items():
-        # Most filters name a resource, and a record is compared faster than an ACL.
-        if exact is None or record.resource_name == exact:
+        # A record is compared faster than an ACL is made, and most are about other names.
+        if principal is None or record.principal == principal:
+            pattern = record.resource_name
+            if name is not None and pattern != name:
+                if not covers or not (pattern == WILDCARD or name.startswith(pattern)):
+                    continue
             acl = acl_of(record)
             if wanted.finds(acl):
                 found[acl_id] = acl
