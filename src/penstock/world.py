@@ -518,6 +518,11 @@ class World(Protocol):
         OSError. Waits for the disk; on any thread."""
         ...
 
+    def fetch(self, url: str, bytes_max: int, timeout_ms: float) -> bytes:
+        """Return the content at an http or https URL. Raise OSError. Waits for the network; on any
+        thread."""
+        ...
+
     def release_memory(self) -> None:
         """Return freed memory of this process to the system, off the loop."""
         ...

@@ -27,6 +27,12 @@ PLAIN = {
     "sasl.enabled.mechanisms": "PLAIN",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN_JAAS,
 }
+BEARER = {
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://issuer/keys",
+    "sasl.oauthbearer.expected.issuer": "https://issuer",
+    "sasl.oauthbearer.expected.audience": "kafka",
+}
 CONTROLLER = {
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
     "log.dirs": "data",
@@ -76,6 +82,22 @@ def test_a_mechanism_and_its_users_may_be_those_of_one_listener() -> None:
     assert inter_broker_mechanism(config) == Scram("SCRAM-SHA-256", "node", "node-secret")
 
 
+def test_kafkas_own_handler_of_tokens_may_be_named() -> None:
+    pytest.importorskip("jwt")
+    handler = f"{MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    key = "listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class"
+    config = BrokerConfig.of({**LISTENER, **BEARER, key: handler})
+    found = listener_sasl(config, "SASL_PLAINTEXT").bearer
+    assert found is not None
+    assert (found.issuer, found.audiences) == ("https://issuer", ("kafka",))
+    assert (found.subject_claim, found.skew_ms) == ("sub", 30_000)
+
+
+def test_tokens_need_a_library_that_a_node_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.config.sasl.find_spec", lambda _: None)
+    assert "pip install 'penstock[oauth]'" in problem({**LISTENER, **BEARER})
+
+
 def test_the_default_of_kafka_is_refused_with_what_to_set() -> None:
     text = problem(LISTENER)
     assert "offers GSSAPI, which is not served (Kafka's default)" in text
@@ -85,7 +107,19 @@ def test_the_default_of_kafka_is_refused_with_what_to_set() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "offers OAUTHBEARER, which is not served"),
+        ({"sasl.enabled.mechanisms": "DIGEST-MD5"}, "offers DIGEST-MD5, which is not served"),
+        (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER"},
+            "nothing says which tokens prove a name; add "
+            "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=... and "
+            "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.expected.issuer=... and "
+            "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.expected.audience=...",
+        ),
+        ({**BEARER, "sasl.oauthbearer.expected.issuer": ""}, "expected.issuer=..."),
+        (
+            {**BEARER, "sasl.oauthbearer.jwks.endpoint.url": "ftp://issuer/keys"},
+            "it is an https, http or file URL",
+        ),
         ({"sasl.enabled.mechanisms": ""}, "offers no mechanism"),
         (
             {"sasl.enabled.mechanisms": "PLAIN"},

@@ -10,6 +10,7 @@ from penstock.config.listeners import SASL_PROTOCOLS
 from penstock.config.sasl import (
     BETWEEN_BROKERS,
     ENABLED,
+    LINK_MECHANISMS,
     SERVED_MECHANISMS,
     TO_CONTROLLERS,
     controller_mechanism,
@@ -28,6 +29,8 @@ CLASSES = (
     "sasl.login.callback.handler.class",
     "sasl.login.class",
 )
+# The settings of OAUTHBEARER do the work of these classes of Kafka.
+BUILT_IN = ("OAuthBearerValidatorCallbackHandler", "OAuthBearerLoginCallbackHandler")
 
 
 def _check_listeners(config: BrokerConfig) -> None:
@@ -48,7 +51,8 @@ def _check_classes(config: BrokerConfig) -> None:
     if all(each.protocol not in SASL_PROTOCOLS for each in config.listeners):
         return
     for name, setting in config.static.items():
-        if name.endswith(CLASSES) and setting.text.strip():
+        known = setting.text.strip().rpartition(".")[2] in BUILT_IN
+        if name.endswith(CLASSES) and setting.text.strip() and not known:
             raise WrongSetting(
                 f"{name} names a class of Java, which cannot run here; remove it: "
                 f"{', '.join(SERVED_MECHANISMS)} are built in",
@@ -62,7 +66,7 @@ def _check_between_brokers(config: BrokerConfig) -> None:
     name = config.inter_broker_listener_name
     listener = next((each for each in config.broker_listeners if each.name == name), None)
     if listener is not None and listener.protocol in SASL_PROTOCOLS:
-        mechanism = _link_mechanism(config, BETWEEN_BROKERS, SERVED_MECHANISMS)
+        mechanism = _link_mechanism(config, BETWEEN_BROKERS, LINK_MECHANISMS)
         _check_offered(config, name, mechanism, BETWEEN_BROKERS)
         inter_broker_mechanism(config)
 

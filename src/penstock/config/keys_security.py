@@ -47,7 +47,8 @@ KEYS: tuple[Key, ...] = (
     read_only("sasl.client.callback.handler.class", CLASS, None),
     per_broker("sasl.enabled.mechanisms", LIST, ("GSSAPI",)).now(
         "The mechanisms that SASL listeners offer, or one of them: `listener.name.L.` in front. "
-        "Served are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Kafka's default, GSSAPI, is not."
+        "Served are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. Kafka's default, GSSAPI, "
+        "is not."
     ),
     per_broker("sasl.jaas.config", PASSWORD, None).now(
         "Users and passwords of a SASL listener, with `listener.name.L.MECHANISM.` in front. "
@@ -95,18 +96,37 @@ KEYS: tuple[Key, ...] = (
     read_only("sasl.oauthbearer.assertion.template.file", STRING, None),
     read_only("sasl.oauthbearer.client.credentials.client.id", STRING, None),
     read_only("sasl.oauthbearer.client.credentials.client.secret", PASSWORD, None),
-    read_only("sasl.oauthbearer.clock.skew.seconds", INT, 30),
-    read_only("sasl.oauthbearer.expected.audience", LIST, ()),
-    read_only("sasl.oauthbearer.expected.issuer", STRING, None),
-    read_only("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, 3_600_000),
-    read_only("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10000),
-    read_only("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100),
-    read_only("sasl.oauthbearer.jwks.endpoint.url", STRING, None),
+    read_only("sasl.oauthbearer.clock.skew.seconds", INT, 30).now(
+        "By how much the clocks of the issuer of tokens and of this node may differ."
+    ),
+    read_only("sasl.oauthbearer.expected.audience", LIST, ()).now(
+        "The audience that a token must name, or one of several. A listener that offers "
+        "OAUTHBEARER needs it."
+    ),
+    read_only("sasl.oauthbearer.expected.issuer", STRING, None).now(
+        "The issuer that a token must name. A listener that offers OAUTHBEARER needs it."
+    ),
+    read_only("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, 3_600_000).now(
+        "How often the keys of the issuer are fetched."
+    ),
+    read_only("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10000).now(
+        "The longest wait between two attempts to fetch keys. A token by an unknown key has them "
+        "fetched once in this time."
+    ),
+    read_only("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100).now(
+        "The wait after the first failed attempt to fetch keys; it doubles."
+    ),
+    read_only("sasl.oauthbearer.jwks.endpoint.url", STRING, None).now(
+        "Where the issuer publishes its keys (JWKS): an https, http or file URL. A listener that "
+        "offers OAUTHBEARER needs it."
+    ),
     read_only("sasl.oauthbearer.jwt.retriever.class", CLASS, None),
     read_only("sasl.oauthbearer.jwt.validator.class", CLASS, None),
     read_only("sasl.oauthbearer.scope", STRING, None),
     read_only("sasl.oauthbearer.scope.claim.name", STRING, "scope"),
-    read_only("sasl.oauthbearer.sub.claim.name", STRING, "sub"),
+    read_only("sasl.oauthbearer.sub.claim.name", STRING, "sub").now(
+        "The claim of a token that names the principal."
+    ),
     read_only("sasl.oauthbearer.token.endpoint.url", STRING, None),
     read_only("sasl.server.callback.handler.class", CLASS, None),
     read_only("sasl.server.max.receive.size", INT, 524_288).now(

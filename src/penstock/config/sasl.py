@@ -6,9 +6,12 @@ the node's own, for its connections to other nodes.
 """
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from penstock.config.broker import BrokerConfig
+from penstock.config.key import Value
 from penstock.config.listeners import SASL_PROTOCOLS
 from penstock.config.table import LISTENER_PREFIX
 from penstock.config.values import WrongSetting
@@ -17,23 +20,46 @@ from penstock.credentials.mechanism import Mechanism
 from penstock.credentials.plain import PLAIN, SaslPlain
 from penstock.credentials.scram import HASHES, Scram
 
-SERVED_MECHANISMS = (PLAIN, *HASHES)
+BEARER = "OAUTHBEARER"
+SERVED_MECHANISMS = (PLAIN, *HASHES, BEARER)
+LINK_MECHANISMS = (PLAIN, *HASHES)  # of the connections to other nodes
 ENABLED, JAAS, LIFETIME = "sasl.enabled.mechanisms", "sasl.jaas.config", "connections.max.reauth.ms"
 FRAME_BYTES = "sasl.server.max.receive.size"
 # Never loaded by name: a fixed table of what the classes of Kafka do.
-LOGIN_MODULES = {PLAIN: "PlainLoginModule", **dict.fromkeys(HASHES, "ScramLoginModule")}
+LOGIN_MODULES = {
+    PLAIN: "PlainLoginModule",
+    **dict.fromkeys(HASHES, "ScramLoginModule"),
+    BEARER: "OAuthBearerLoginModule",
+}
 BETWEEN_BROKERS = "sasl.mechanism.inter.broker.protocol"
 TO_CONTROLLERS = "sasl.mechanism.controller.protocol"
-PACKAGES = {PLAIN: "plain", **dict.fromkeys(HASHES, "scram")}
+PACKAGES = {PLAIN: "plain", **dict.fromkeys(HASHES, "scram"), BEARER: "oauthbearer"}
+KEY_SET_URL = "sasl.oauthbearer.jwks.endpoint.url"
+ISSUER = "sasl.oauthbearer.expected.issuer"
+AUDIENCE = "sasl.oauthbearer.expected.audience"
+
+
+class BearerSettings(NamedTuple):
+    """The tokens of OAUTHBEARER that a listener accepts, and where the keys of their issuer are."""
+
+    key_set_url: str
+    issuer: str
+    audiences: tuple[str, ...]
+    subject_claim: str
+    skew_ms: int
+    refresh_ms: int
+    backoff_ms: int
+    backoff_ms_max: int
 
 
 class ListenerSasl(NamedTuple):
-    """SASL on one listener. A mechanism of SCRAM may have no login module."""
+    """SASL on one listener. Only PLAIN needs a login module."""
 
     mechanisms: tuple[str, ...]
     modules: Mapping[str, LoginModule]
     lifetimes_ms: Mapping[str, int]  # of a login; 0 has no end
     frame_bytes_max: int
+    bearer: BearerSettings | None
 
 
 def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
@@ -53,7 +79,8 @@ def listener_sasl(config: BrokerConfig, listener: str) -> ListenerSasl:
             )
     lifetimes = {each: _lifetime_ms(config, listener, each) for each in mechanisms}
     frame_bytes_max = config.of_listener(listener, FRAME_BYTES)
-    return ListenerSasl(mechanisms, modules, lifetimes, frame_bytes_max)
+    bearer = _bearer_settings(config, listener) if BEARER in mechanisms else None
+    return ListenerSasl(mechanisms, modules, lifetimes, frame_bytes_max, bearer)
 
 
 def enabled_mechanisms(config: BrokerConfig, listener: str) -> tuple[str, ...]:
@@ -105,6 +132,53 @@ def check_login_module(mechanism: str, text: str) -> LoginModule:
     if wanted is not None and module.short_name != wanted:
         raise BadJaasConfig(f"{mechanism} goes with {wanted}, the value names {module.short_name}")
     return module
+
+
+def _bearer_settings(config: BrokerConfig, listener: str) -> BearerSettings:
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+
+    def value(name: str) -> Value:
+        for key in (f"{prefix}{BEARER.lower()}.{name}", f"{prefix}{name}"):
+            if (own := config.own_value(key)) is not None:
+                return own
+        return config.get(name)
+
+    def integer(name: str) -> int:
+        found = value(name)
+        assert isinstance(found, int), f"{name} is a whole number"
+        return max(0, found)
+
+    url, issuer, audiences = value(KEY_SET_URL), value(ISSUER), value(AUDIENCE)
+    missing = [
+        f"{prefix}{BEARER.lower()}.{name}=..."
+        for name, given in ((KEY_SET_URL, url), (ISSUER, issuer), (AUDIENCE, audiences))
+        if not given
+    ]
+    if missing:
+        raise WrongSetting(
+            f"the listener {listener} offers {BEARER}, and nothing says which tokens prove a name; "
+            f"add {' and '.join(missing)}",
+            KEY_SET_URL,
+            ENABLED,
+        )
+    if urlsplit(str(url)).scheme not in ("https", "http", "file"):
+        raise WrongSetting(f"{KEY_SET_URL} is {url}: it is an https, http or file URL", KEY_SET_URL)
+    if find_spec("jwt") is None:
+        raise WrongSetting(
+            f"the listener {listener} offers {BEARER}, which needs PyJWT: pip install "
+            "'penstock[oauth]'",
+            ENABLED,
+        )
+    return BearerSettings(
+        str(url),
+        str(issuer),
+        audiences if isinstance(audiences, tuple) else (str(audiences),),
+        str(value("sasl.oauthbearer.sub.claim.name")),
+        integer("sasl.oauthbearer.clock.skew.seconds") * 1_000,
+        integer("sasl.oauthbearer.jwks.endpoint.refresh.ms"),
+        integer("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"),
+        integer("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
+    )
 
 
 def _lifetime_ms(config: BrokerConfig, listener: str, mechanism: str) -> int:

@@ -60,6 +60,11 @@ class RealWorld:
     def read_file(self, path: str) -> bytes:
         return read_file(path)
 
+    def fetch(self, url: str, bytes_max: int, timeout_ms: float) -> bytes:
+        from penstock.real.web import fetch_document
+
+        return fetch_document(url, bytes_max, timeout_ms)
+
     def process_stats(self) -> ProcessStats:
         return process_stats(self.loop, self.workers)
 

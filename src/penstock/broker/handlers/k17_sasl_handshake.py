@@ -1,7 +1,7 @@
 """SaslHandshake, v0-v1, on a connection that has logged in: another login begins (KIP-368).
 
-Before a login network/login_connection.py answers. A session without an end, or one that is younger
-than a second, is not repeated: ILLEGAL_SASL_STATE, as for a connection without a login.
+Before a login network/login_connection.py answers. A session without an end is not prolonged, and
+one that has an end once a second at most: ILLEGAL_SASL_STATE, as for a connection without a login.
 v1: SASL bytes travel inside SaslAuthenticate; another login needs that.
 """
 
@@ -30,7 +30,8 @@ def handle(
 ) -> SaslHandshakeResponse | None:
     connection = request.connection
     session, logins = connection.session, connection.listener.logins
-    may_repeat = session is not None and session.may_log_in_again(connection.listener.now_ms())
+    now_ms = connection.listener.now_ms()
+    may_repeat = session is not None and session.may_log_in_again(now_ms)
     if session is None or logins is None or not may_repeat or request.api_version == 0:
         return SaslHandshakeResponse(error_code=IllegalSaslState.code)
     exchange = logins.begin(message.mechanism)
@@ -41,5 +42,6 @@ def handle(
         request.reply_late_and_close(failure, broker.world, logins.failure_delay_ms)
         return None
     request.end_turn(broker.world)
-    session.exchange = exchange if message.mechanism == session.mechanism else OtherMechanism()
+    is_same = message.mechanism == session.mechanism
+    session.begin_again(exchange if is_same else OtherMechanism(), now_ms)
     return SaslHandshakeResponse(mechanisms=list(logins.names))

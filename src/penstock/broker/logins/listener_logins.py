@@ -5,11 +5,11 @@ The users of PLAIN are settings, those of SCRAM are in the image of the metadata
 
 import logging
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.logins.session import SaslSession
 from penstock.config.broker import BrokerConfig
-from penstock.config.sasl import listener_sasl
+from penstock.config.sasl import BEARER, BearerSettings, ListenerSasl, listener_sasl
 from penstock.config.values import WrongSetting
 from penstock.controller.image import Image
 from penstock.credentials.plain import PLAIN
@@ -18,6 +18,9 @@ from penstock.security.login.login import LoggedIn, LoginExchange, LoginMechanis
 from penstock.security.login.plain import PlainLogins
 from penstock.security.login.scram_server import ScramLogins, ScramSecret
 from penstock.world import World
+
+if TYPE_CHECKING:
+    from penstock.broker.logins.issuer_keys import IssuerKeys
 
 log = logging.getLogger("penstock.listener")
 
@@ -46,25 +49,39 @@ class ListenerLogins:
         self.failed_again = 0
         self.expired = 0  # connections closed for a request after the end of their session
         self.waiting_bytes = 0  # of requests that are not complete, before a login
+        self._issuer_keys: IssuerKeys | None = None
         self._use()
 
     def _use(self) -> None:
         config = self._broker.config
         settings = listener_sasl(config, self._listener)
+        mechanisms = {name: self._made(name, settings) for name in settings.mechanisms}
         self.names = settings.mechanisms
         self.frame_bytes_max = settings.frame_bytes_max
         self.failure_delay_ms = config.integer(FAILURE_DELAY)
         self._lifetimes_ms = settings.lifetimes_ms
-        secret = config.get(SHARED_SECRET)
-        shared_secret = str(secret).encode() if secret else None
-        self._mechanisms: dict[str, LoginMechanism] = {
-            name: PlainLogins(settings.modules[name].options)
-            if name == PLAIN
-            else self._scram(name, shared_secret)
-            for name in settings.mechanisms
-        }
+        self._mechanisms: dict[str, LoginMechanism] = mechanisms
 
-    def _scram(self, mechanism: str, shared_secret: bytes | None) -> ScramLogins:
+    def _made(self, mechanism: str, settings: ListenerSasl) -> LoginMechanism:
+        if mechanism == PLAIN:
+            return PlainLogins(settings.modules[mechanism].options)
+        if settings.bearer is not None and mechanism == BEARER:
+            return self._bearer(settings.bearer)
+        return self._scram(mechanism)
+
+    def _bearer(self, settings: BearerSettings) -> LoginMechanism:
+        """Return the tokens; their settings are those of the start."""
+        if self._issuer_keys is None:
+            from penstock.broker.logins.issuer_keys import IssuerKeys
+
+            self._issuer_keys = IssuerKeys(self._broker.world, settings)
+        from penstock.security.login.bearer import BearerLogins
+
+        return BearerLogins(self._issuer_keys.verify)
+
+    def _scram(self, mechanism: str) -> ScramLogins:
+        secret = self._broker.config.get(SHARED_SECRET)
+        shared_secret = str(secret).encode() if secret else None
         number = MECHANISM_NUMBERS[mechanism]
 
         def find(name: str) -> ScramSecret | None:
@@ -82,6 +99,11 @@ class ListenerLogins:
             self._use()
         except WrongSetting as problem:
             log.error("the former logins of listener %s stay: %s", self._listener, problem.message)
+
+    def stop(self) -> None:
+        """Fetch no keys of issuers any more."""
+        if self._issuer_keys is not None:
+            self._issuer_keys.stop()
 
     def begin(self, mechanism: str) -> LoginExchange | None:
         """Begin a login; return None for a mechanism that the listener does not offer."""

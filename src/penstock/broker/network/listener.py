@@ -315,6 +315,8 @@ class BrokerListener:
 
     def close_all(self) -> None:
         self.stop_accepting()
+        if self.logins is not None:
+            self.logins.stop()
         for login in list(self.awaiting_login):
             login.close()
         for connection in list(self.connections):

@@ -195,6 +195,8 @@ class SimWorld:
         self.disk_ms_max = DISK_MS_MAX
         self.memory_releases = 0
         self.files: dict[str, bytes] = {}  # of the operator, by path
+        self.pages: dict[str, bytes] = {}  # of the web, by URL
+        self.fetches = 0
         self.disks: dict[str, WorldDisk] = {} if disks is None else disks
         self.clock = SimClock(self, read_cost_ms)
         self.timers = SimTimers(self)
@@ -223,6 +225,12 @@ class SimWorld:
         if path not in self.files:
             raise FileNotFoundError(2, "No such file or directory", path)
         return self.files[path]
+
+    def fetch(self, url: str, bytes_max: int, timeout_ms: float) -> bytes:  # noqa: ARG002
+        self.fetches += 1
+        if url not in self.pages:
+            raise OSError("HTTP 404")
+        return self.pages[url]
 
     def release_memory(self) -> None:
         self.memory_releases += 1
