@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from token_issuer import AUDIENCE, ISSUER, NOW_S, Issuer, key_set, message_of
 
 from penstock.security.login.bearer import INVALID_TOKEN, BearerLogins, VerifiedToken
 from penstock.security.login.login import LoggedIn, LoginFailed
@@ -17,6 +16,7 @@ from penstock.security.login.web_tokens import (
     parse_key_set,
     verify_web_token,
 )
+from token_issuer import AUDIENCE, ISSUER, NOW_S, Issuer, key_set, message_of
 
 RULES = TokenRules(ISSUER, (AUDIENCE, "other"), skew_ms=30_000)
 FIRST = Issuer()
