@@ -1,13 +1,27 @@
-"""Java's clients and tools that log in to a Penstock node: every mechanism, sessions that end."""
+"""Java's clients and tools that log in to a Penstock node: every mechanism, sessions that end. And
+users in directories that Kafka or Penstock has written."""
 
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.servers import scratch
+from bench.servers import (
+    Ports,
+    ServerFailed,
+    java_class,
+    node_settings,
+    properties,
+    running,
+    scratch,
+)
 from compat.report import Report
 from compat.tools import Tool, expect_tool, has, lacks
 from penstock.client.admin.access_values import ScramMechanism, ScramUpsertion
 from penstock.client.admin.blocking import Admin
+from penstock.client.transport.connection import CannotReach
+from penstock.config.broker import BrokerConfig
+from penstock.formatting import format_directories, new_cluster_id
 from penstock.testing.cluster import Cluster, SettingValue
 
 MODULES = "org.apache.kafka.common.security"
@@ -37,7 +51,18 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 FAILURES = r"ERROR|Exception"
 
 
+SCRAM = "SCRAM-SHA-512"
+TOOL_SECONDS_MAX = 120
+# A node reads its users a moment after it opens its listeners.
+LOGIN_SECONDS_MAX = 20
+
+
 def check_logins(report: Report) -> None:
+    _check_tools(report)
+    _check_directories(report)
+
+
+def _check_tools(report: Report) -> None:
     with scratch() as place, Cluster(SETTINGS) as cluster:
         with Admin(bootstrap=cluster.bootstrap) as admin:
             for each in (ScramMechanism.SHA_256, ScramMechanism.SHA_512):
@@ -115,3 +140,81 @@ def _tools(cluster: Cluster, place: Path) -> Iterator[Tool]:
             ),
             lambda output: has(f"^{RECORDS} records sent")(output) and lacks(FAILURES)(output),
         )
+
+
+def _check_directories(report: Report) -> None:
+    """Users of a format with --add-scram, and of a running node, are users of the other server."""
+    ports, others = Ports.free(), Ports.free()
+    changes = _with_logins(ports, others)
+    alice, carol = (f"{SCRAM}=[name={name},password={PASSWORD}]" for name in ("alice", "carol"))
+    port = others.client
+    with scratch() as place:
+        data, settings = place / "kafkas", place / "node.properties"
+        settings.write_text(properties(node_settings(data, ports, changes)))
+        _format_by_kafka(settings, alice)
+        with running("penstock", data, ports=ports, config=settings) as server:
+            report.expect(_logs_in(port, "alice"), "Penstock knows a user of Kafka's format")
+            with Admin(bootstrap=server.bootstrap) as admin:
+                admin.scram.alter([ScramUpsertion("bob", ScramMechanism.SHA_512, PASSWORD)])
+        with running("kafka", data, ports=ports, changes=changes, clean=False):
+            for name in ("alice", "bob"):
+                report.expect(_logs_in(port, name), f"Kafka knows {name} after Penstock")
+    with scratch() as place:
+        data = place / "ours"
+        config = BrokerConfig.of(node_settings(data, ports, changes))
+        format_directories(config, new_cluster_id(), standalone=True, users=[carol])
+        with running("kafka", data, ports=ports, changes=changes, clean=False):
+            report.expect(_logs_in(port, "carol"), "Kafka knows a user of Penstock's format")
+            report.expect(not _logs_in(port, "carol", "wrong"), "and no other password")
+
+
+def _with_logins(ports: Ports, others: Ports) -> dict[str, str]:
+    listeners = (
+        f"PLAINTEXT://127.0.0.1:{ports.client},CONTROLLER://127.0.0.1:{ports.controller},"
+        f"SASL://127.0.0.1:{others.client}"
+    )
+    return {
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": (
+            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT"
+        ),
+        "sasl.enabled.mechanisms": SCRAM,
+        "listener.name.sasl.scram-sha-512.sasl.jaas.config": (
+            f"{MODULES}.scram.ScramLoginModule required;"
+        ),
+    }
+
+
+def _format_by_kafka(settings: Path, user: str) -> None:
+    arguments = ("format", "--standalone", "-t", new_cluster_id(), "-c", str(settings))
+    done = subprocess.run(
+        [*java_class("kafka.tools.StorageTool"), *arguments, "--add-scram", user],
+        capture_output=True,
+        text=True,
+        timeout=TOOL_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode:
+        raise ServerFailed(f"StorageTool failed:\n{done.stdout}{done.stderr}")
+
+
+def _logs_in(port: int, user: str, password: str = PASSWORD) -> bool:
+    """Return whether a user can log in, now or within some seconds."""
+    keys = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": SCRAM,
+        "sasl.jaas.config": (
+            f'{MODULES}.scram.ScramLoginModule required username="{user}" password="{password}";'
+        ),
+    }
+    until = time.monotonic() + (LOGIN_SECONDS_MAX if password == PASSWORD else 0)
+    while True:
+        try:
+            with Admin(keys, bootstrap=f"127.0.0.1:{port}") as admin:
+                admin.list_topics()
+                return True
+        except CannotReach:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.1)
