@@ -1,5 +1,6 @@
 """Encrypted connections of the real world: what arrives, who is let in, and what is limited."""
 
+import contextlib
 import random
 import socket
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ from tls_stores import Stores
 
 from penstock.real import tls, tls_handshake
 from penstock.real.network import SocketListening
+from penstock.real.tls_channel import TlsChannel
 from penstock.real.world import RealWorld
+from penstock.tls_context import client_context
 from penstock.world import FileRange, Peer, TlsFailed, TlsSettings
 
 TURNS_MAX = 20_000
@@ -277,6 +280,44 @@ def test_a_handshake_has_a_limit_of_bytes(ends: TwoEnds) -> None:
         sent = client.send(b"\x16\x03\x01\x40\x00\x01\x00\xff\xff" + bytes(100_000))
         assert sent > tls_handshake.HANDSHAKE_BYTES_MAX
         ends.until(lambda: bool(ends.rejected))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_bytes_end_a_handshake_and_nothing_else(ends: TwoEnds, seed: int) -> None:
+    chance = random.Random(seed)
+    ends.listen()
+    with ends.raw_client() as client:
+        client.sendall(b"\x16\x03\x01" + chance.randbytes(chance.randrange(2, 3_000)))
+        client.shutdown(socket.SHUT_WR)
+        ends.until(lambda: bool(ends.rejected))
+    ends.both()
+
+
+def test_bytes_that_are_no_record_end_the_connection(ends: TwoEnds) -> None:
+    ends.listen()
+    with ends.raw_client() as client:
+        client.setblocking(False)
+        channel = TlsChannel(client_context(ends.client_tls), "localhost")
+        received = b""
+
+        def has_shaken_hands() -> bool:
+            nonlocal received
+            with contextlib.suppress(BlockingIOError):
+                received = client.recv(65_536)
+            done = channel.shake_hands(received)
+            received = b""
+            client.send(channel.take())
+            return done
+
+        ends.until(has_shaken_hands)
+        ends.until(lambda: bool(ends.servers))
+        client.send(channel.write(b"whole"))
+        ends.until(lambda: ends.servers[0].data == b"whole")
+        changed = bytearray(channel.write(b"changed"))
+        changed[-1] ^= 1
+        client.send(changed)
+        ends.until(lambda: ends.servers[0].was_closed)
+    assert ends.servers[0].data == b"whole"
 
 
 @pytest.mark.parametrize("limit", ["HANDSHAKES_MAX", "HANDSHAKES_PER_ADDRESS_MAX"])
