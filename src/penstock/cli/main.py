@@ -12,7 +12,6 @@ import typer
 
 from penstock.cli import (
     broker,
-    cert,
     cluster,
     dlq,
     quorum,
@@ -27,6 +26,7 @@ from penstock.cli import (
 from penstock.cli.acl import command as acl_command
 from penstock.cli.arguments.completion import complete_profile
 from penstock.cli.arguments.shared_options import SettingsOption
+from penstock.cli.cert import command as cert_command
 from penstock.cli.config import command as config_command
 from penstock.cli.consume import command as consume_command
 from penstock.cli.debug import command as debug_command
@@ -69,7 +69,7 @@ app.add_typer(config_command.app, name="config")
 app.add_typer(acl_command.app, name="acl")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(broker.app, name="broker")
-app.add_typer(cert.app, name="cert")
+app.add_typer(cert_command.app, name="cert")
 app.add_typer(quorum.app, name="quorum")
 app.add_typer(quota.app, name="quota")
 app.add_typer(user.app, name="user")

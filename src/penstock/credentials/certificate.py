@@ -1,12 +1,14 @@
 """The parts of an X.509 certificate that nodes look at: subject, other names, validity."""
 
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from penstock.credentials.der import OCTET_STRING, DerBroken, DerValue, parse_der
 
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 _VERSION, _EXTENSIONS = 0xA0, 0xA3  # tags of optional fields
+_DNS_NAME, _ADDRESS = 0x82, 0x87
 _ALTERNATIVE_NAMES = "2.5.29.17"
 
 
@@ -16,6 +18,18 @@ class Certificate(NamedTuple):
     alternative_names: frozenset[bytes]  # DER, each
     not_before_ms: int
     not_after_ms: int
+
+    @property
+    def hosts(self) -> list[str]:
+        """Return the names and addresses of hosts among the alternative names, sorted."""
+        found: list[str] = []
+        for each in sorted(self.alternative_names):
+            value = parse_der(each)
+            if value.tag == _DNS_NAME:
+                found.append(value.content.decode("ascii", errors="replace"))
+            elif value.tag == _ADDRESS and len(value.content) in (4, 16):
+                found.append(str(ip_address(value.content)))
+        return found
 
 
 def parse_certificate(der: bytes) -> Certificate:
