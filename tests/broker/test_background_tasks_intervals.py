@@ -74,6 +74,8 @@ def test_a_log_start_does_not_outlive_its_topic() -> None:
 
 def test_refusals_are_summed_up_when_their_window_ends(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench({"max.connections.per.ip": "1"})
+    bench.settle(1)
+    caplog.clear()
     bench.connect()
     for port in range(LOGGED_PER_REASON_MAX + 5):
         bench.connect(FakePeer(("10.0.0.1", 6000 + port)))

@@ -173,8 +173,10 @@ class QuorumController:
     def stop(self) -> None:
         """Answer all parked requests with an error; every answered change is on disk already."""
         self._cancel_timers()
-        self._quorum.stop()
-        self._runtime.stop()
+        try:
+            self._quorum.stop()
+        finally:
+            self._runtime.stop()  # also if the log could not be closed: nothing follows it then
 
     def kill(self) -> None:
         """Stop at once without a write or an answer."""
