@@ -154,6 +154,18 @@ def test_writing_to_any_topic_needs_an_allowed_pattern_that_no_deny_covers() -> 
     assert with_acls(allow_without_acls=True).decide_any(ANN, WRITE, TOPIC).allowed
 
 
+def test_an_acl_of_a_newer_version_allows_nothing() -> None:
+    pattern = ANN_READS._replace(resource_name="ord", pattern_type=PatternType.UNKNOWN)
+    operation = ANN_READS._replace(operation=AclOperation.UNKNOWN)
+    permission = ANN_READS._replace(permission=AclPermission.UNKNOWN)
+    for newer in (pattern, operation, permission):
+        assert not with_acls(newer).decide(ANN, READ, TOPIC, "orders").allowed
+        assert not with_acls(newer).decide_any(ANN, READ, TOPIC).allowed
+    authorizer = with_acls(pattern)
+    authorizer.change({}, (bytes([0]),))
+    assert authorizer.admits_nobody
+
+
 def test_everyone_includes_anonymous_callers() -> None:
     everyone = ANN_READS._replace(principal="User:*")
     caller = Caller(ANONYMOUS, "10.0.0.1")

@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from penstock.credentials.acls import EVERYONE, Acl, AclResourceType, PatternType
 
+# An ACL with a pattern of a newer version is about no name that is known here.
+KNOWN_PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
 AclEntries = dict[bytes, Acl]  # by the ids of their records, which a removal names
 
 
@@ -93,12 +95,16 @@ class AclIndex:
     def add(self, acl_id: bytes, acl: Acl) -> None:
         assert acl_id not in self._acls, "an ACL is added once"
         self._acls[acl_id] = acl
+        if acl.pattern_type not in KNOWN_PATTERNS:
+            return
         key = acl.resource_type, acl.principal
         self._of_principal.setdefault(key, PatternTable()).add(acl_id, acl)
         self._of_anybody[acl.resource_type].add(acl_id, acl)
 
     def remove(self, acl_id: bytes) -> None:
         acl = self._acls.pop(acl_id)
+        if acl.pattern_type not in KNOWN_PATTERNS:
+            return
         key = acl.resource_type, acl.principal
         self._of_principal[key].remove(acl_id, acl)
         if not self._of_principal[key]:

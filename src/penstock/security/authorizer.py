@@ -132,7 +132,7 @@ class Authorizer:
             if acl.host not in (WILDCARD, caller.host):
                 continue
             exact = acl.operation in (operation, AclOperation.ALL)
-            if acl.permission is AclPermission.DENY:
+            if acl.permission is not AclPermission.ALLOW:  # a permission of a newer version, too
                 if exact:
                     return AccessDecision(False, acl)
             elif allow is None and (exact or acl.operation in implied_by):
