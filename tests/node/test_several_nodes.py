@@ -20,6 +20,11 @@ from penstock.wire.messages.k19_create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.wire.messages.k30_create_acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
 from penstock.wire.messages.k55_describe_quorum import DescribeQuorumRequest
 
 CREATE_TOPICS_VERSION = 7
@@ -418,12 +423,14 @@ def test_the_first_controller_of_another_cluster_is_named_with_both_ids(
     assert f"belongs to cluster {CLUSTER_ID}" in warning
 
 
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",  # the nodes, which do not log in
+}
+
+
 def test_a_forwarded_request_is_judged_by_its_client() -> None:
-    guarded = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",  # the nodes, which do not log in
-    }
-    cluster = SimCluster(SEED, settings=guarded)
+    cluster = SimCluster(SEED, settings=GUARDED)
     cluster.start()
     node = cluster.nodes[followers(cluster)[0]]
     topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
@@ -436,3 +443,18 @@ def test_a_forwarded_request_is_judged_by_its_client() -> None:
         cluster.simulation.run_until(lambda: bool(answers))  # noqa: B023 - called at once
         codes.append(answers[0].topics[0].error_code)
     assert codes == [TopicAuthorizationFailed.code, 0]
+
+
+def test_every_node_has_a_new_rule_within_100_ms() -> None:
+    cluster = SimCluster(SEED, settings=GUARDED)
+    cluster.start()
+    before = {each.node_id: each.broker.access.generation for each in cluster.running}
+    acl = AclCreation(
+        resource_type=2, resource_name="t", principal="User:ann", host="*", operation=3,
+        permission_type=3,
+    )  # fmt: skip
+    answer = cluster.ask(1, CreateAclsRequest(creations=[acl]), 3)
+    assert isinstance(answer, CreateAclsResponse) and answer.results[0].error_code == 0
+    cluster.simulation.run_for(100)
+    after = {each.node_id: each.broker.access.generation for each in cluster.running}
+    assert after == {node_id: generation + 1 for node_id, generation in before.items()}
