@@ -46,7 +46,12 @@ class Stalled:
         self.waiting: list[Callable[[Any], None]] = []
 
     def __call__(
-        self, _message: Any, _version: int, done: Callable[[Any], None], _caller: Caller
+        self,
+        _message: Any,
+        _version: int,
+        done: Callable[[Any], None],
+        _caller: Caller,
+        _client_id: str | None = None,
     ) -> None:
         self.waiting.append(done)
 

@@ -11,7 +11,6 @@ from admin_server import CLOSE, AdminServer
 
 import penstock as aio
 from penstock import errors, sync
-from penstock.client.admin.access_values import ScramMechanism, ScramUpsertion
 from penstock.client.admin.blocking import Admin
 from penstock.client.admin.cluster_values import QuorumListener
 from penstock.client.failures.kinds import ClientClosed, TimedOut
@@ -48,11 +47,6 @@ def test_of_a_node_with_an_authorizer_it_holds_that(fact: Fact) -> None:
 @pytest.mark.parametrize(
     ("api", "call"),
     [
-        ("DescribeUserScramCredentials", lambda admin: admin.scram.describe()),
-        (
-            "AlterUserScramCredentials",
-            lambda admin: admin.scram.alter([ScramUpsertion("a", ScramMechanism.SHA_256, "b")]),
-        ),
         ("DescribeDelegationToken", lambda admin: admin.tokens.describe()),
         ("CreateDelegationToken", lambda admin: admin.tokens.create()),
         ("RenewDelegationToken", lambda admin: admin.tokens.renew(b"x")),
