@@ -201,9 +201,9 @@ def test_a_frame_that_is_too_large_is_closed_unread(shared: Bench, size: int) ->
 def test_a_silent_peer_is_closed_at_the_deadline(shared: Bench) -> None:
     talk = LoginTalk(shared)
     talk.ask(api_versions(), 4)
-    shared.settle(LOGIN_MS_MAX - 1)
+    shared.settle(LOGIN_MS_MAX - 100)
     assert not talk.peer.closed
-    shared.settle(2)
+    shared.settle(200)
     assert talk.peer.closed
 
 

@@ -51,7 +51,8 @@ class BackgroundTasks:
         self._every("refusals", LOG_WINDOW_MS, self._sum_up)
         self._every("memory", MEMORY_MS, self._release_memory)
         if settings.exposed:
-            self._every("exposure", EXPOSURE_MS, self._warn_of_exposure, 0)
+            self._warn_of_exposure()
+            self._every("exposure", EXPOSURE_MS, self._warn_of_exposure)
         if broker.tls.is_used:
             self._every("certificates", CERTIFICATES_MS, broker.tls.warn_of_ends)
         self._room = DiskReserve(
