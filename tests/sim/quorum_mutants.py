@@ -92,7 +92,7 @@ def snapshot_the_uncommitted(patch: pytest.MonkeyPatch) -> None:
 MUTANTS = (
     Mutant("the leader counts its records before their sync", count_before_own_sync, 50),
     Mutant("voters fetch before they sync", fetch_before_sync, 50),
-    Mutant("a vote is forgotten on restart", forget_votes, 1000),
+    Mutant("a vote is forgotten on restart", forget_votes, 400),
     Mutant("a leadership is forgotten on restart", forget_leadership, 3000),
     Mutant("a vote is granted without a look at the log", vote_for_any_log, 50),
     Mutant("older epochs are committed by counting", commit_older_epochs_by_counting, 50),

@@ -124,15 +124,15 @@ MUTANTS = (
     ReplicationMutant(
         "a replica joins below the start of the epoch", join_below_the_epoch_start, 50
     ),
-    ReplicationMutant("an old broker epoch is believed", believe_old_broker_epochs, 3000),
+    ReplicationMutant("an old broker epoch is believed", believe_old_broker_epochs, 1000),
     ReplicationMutant("a follower truncates to its high watermark", truncate_to_the_watermark, 50),
     ReplicationMutant(
-        "an answer to an older question is appended", append_answers_to_older_questions, 1000
+        "an answer to an older question is appended", append_answers_to_older_questions, 150
     ),
     ReplicationMutant("a crashed replica stays in sync", keep_in_sync_after_a_crash, 150),
     ReplicationMutant("a leader leads on without its epoch", lead_on_after_losing_the_epoch, 50),
     ReplicationMutant(
-        "a session looks at no partition that another one fetched", forget_displaced_sessions, 150
+        "a session looks at no partition that another one fetched", forget_displaced_sessions, 1000
     ),
     ReplicationMutant(
         "a replica of an idle partition is not asked to join again", forget_idle_partitions, 150

@@ -16,7 +16,7 @@ PARTITION_MS = (10.0, 200.0)
 SOON_MS = 10.0
 QUICK_START_MS = (0.0, 5.0)
 RETURN_CUT_OFF_CHANCE = 0.3
-FETCH_FAULT_SHARE = 0.05  # a seed has many fetches
+FETCH_FAULT_SHARE = 0.3  # a seed has many fetches
 
 
 class ReplicationFaults:
