@@ -228,8 +228,8 @@ class Positions:
         version = actor.chance.choice(OFFSET_FETCH_VERSIONS)
         fetching = actor.process.fetch_offsets(self._group)
         found = yield from fetch_offsets(version, self._group, missing, topics)
-        fetching.got(dict(found))
-        for place, offset in found.items():
+        fetching.got({each: committed.offset for each, committed in found.items()})
+        for place, (offset, _leader_epoch) in found.items():
             self.committed[place] = self.cursor.positions[place] = max(0, offset)
             actor.process.sought(place, max(0, offset))
 

@@ -314,8 +314,8 @@ class Watcher(Actor):
                 version = self.chance.choice(OFFSET_FETCH_VERSIONS)
                 fetching = self.process.fetch_offsets(group)
                 found = yield from fetch_offsets(version, group, PLACES[topic], topics)
-                fetching.got(dict(found))
-                for place, offset in found.items():
+                fetching.got({each: committed.offset for each, committed in found.items()})
+                for place, (offset, _leader_epoch) in found.items():
                     before = self.progress.get((group, place), -1)
                     if offset < before:
                         self.run.violations.append(

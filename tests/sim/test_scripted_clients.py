@@ -12,7 +12,7 @@ from penstock.testing.sim.group_member import (
     ConsumerMembership,
     SimMembership,
 )
-from penstock.testing.sim.group_offsets import fetch_offsets
+from penstock.testing.sim.group_offsets import FetchedOffset, fetch_offsets, offset_commit
 from penstock.testing.sim.partition_cursor import READ_COMMITTED, READ_UNCOMMITTED, PartitionCursor
 from penstock.testing.sim.script import GROUP, TRANSACTION, Ask, Script, ScriptedClient, ScriptPause
 from penstock.testing.sim.transactional import (
@@ -114,21 +114,41 @@ def test_records_show_once_their_transaction_is_committed(new_protocol: bool) ->
 @pytest.mark.parametrize("new_protocol", [False, True])
 def test_offsets_count_once_their_transaction_is_committed(new_protocol: bool) -> None:
     stage = Stage()
-    offsets: list[dict[TopicPartition, int]] = []
+    offsets: list[dict[TopicPartition, FetchedOffset]] = []
 
     def work(client: Scripted) -> Script[None]:
         producer = yield from stage.producer(client, "billing", new_protocol=new_protocol)
         topics = yield from client.topics(["orders"])
         yield from client.coordinator(GROUP, "group")
         for offset, committed in ((5, True), (9, False)):
-            yield from producer.commit_offsets("group", {FIRST: offset}, CommittingMember())
+            epochs = {FIRST: offset - 2}
+            yield from producer.commit_offsets("group", {FIRST: offset}, CommittingMember(), epochs)
             offsets.append((yield from fetch_offsets(8, "group", [FIRST], topics)))
             yield from producer.end(committed=committed)
             yield ScriptPause(100.0)
             offsets.append((yield from fetch_offsets(8, "group", [FIRST], topics)))
 
     stage.play(work)
-    assert offsets == [{}, {FIRST: 5}, {}, {FIRST: 5}], "unstable while they are pending"
+    stable = {FIRST: FetchedOffset(5, leader_epoch=3)}
+    assert offsets == [{}, stable, {}, stable], "unstable while they are pending"
+
+
+@pytest.mark.parametrize(("version", "leader_epoch"), [(5, -1), (6, 3), (10, 3)])
+def test_a_committed_offset_keeps_the_leader_epoch_of_its_record(
+    version: int, leader_epoch: int
+) -> None:
+    stage = Stage()
+    found: list[dict[TopicPartition, FetchedOffset]] = []
+
+    def work(client: Scripted) -> Script[None]:
+        topics = yield from client.topics(["orders"])
+        yield from client.coordinator(GROUP, "group")
+        member = CommittingMember()
+        yield offset_commit(version, "group", {FIRST: 5}, topics, member, {FIRST: 3})
+        found.append((yield from fetch_offsets(8, "group", [FIRST], topics)))
+
+    stage.play(work)
+    assert found == [{FIRST: FetchedOffset(5, leader_epoch)}]
 
 
 def test_a_successor_fences_its_predecessor() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import NamedTuple
 
-from penstock.model import TopicPartition
+from penstock.model import NO_LEADER_EPOCH, TopicPartition
 from penstock.testing.sim.client import FETCH, OFFSET_OUT_OF_RANGE, SESSION_ERRORS
 from penstock.testing.sim.script import Ask, TopicFacts
 from penstock.wire.batch import (
@@ -13,6 +13,7 @@ from penstock.wire.batch import (
     BASE_OFFSET,
     CONTROL,
     LAST_OFFSET_DELTA,
+    LEADER_EPOCH,
     LENGTH,
     LENGTH_OVERHEAD,
     PRODUCER_ID,
@@ -29,6 +30,7 @@ FETCH_VERSIONS = (4, 6, 7, 11, 12, 13, 15, 17, 18)
 SESSIONS_FROM = 7
 TOPIC_IDS_FROM = 13
 PASSING = (3, 6, 56, 100)
+LEADER_EPOCH_ERRORS = (74, 75)  # fenced, unknown
 
 
 class Fetched(NamedTuple):
@@ -50,8 +52,12 @@ class PartitionCursor:
         *,
         sessions: bool,
         wait_ms: tuple[int, ...] = (0, 50, 500),
+        current_epochs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
+        """Make a cursor without positions. With `current_epochs`, of the leaders as the client
+        knows them, fetches name these epochs (KIP-320)."""
         self.positions: dict[TopicPartition, int] = {}
+        self.leader_epochs: dict[TopicPartition, int] = {}  # of the batches before the positions
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.violations: list[str] = []
         self._name = name
@@ -62,6 +68,8 @@ class PartitionCursor:
         self._version = chance.choice(FETCH_VERSIONS)
         self._sessions = sessions and self._version >= SESSIONS_FROM
         self._wait_ms = wait_ms
+        self._current_epochs = {} if current_epochs is None else current_epochs
+        self._passing = PASSING if current_epochs is None else (*PASSING, *LEADER_EPOCH_ERRORS)
         self._session = (0, 0 if self._sessions else -1)
         self._session_positions: dict[TopicPartition, int] = {}  # the positions in the session
 
@@ -89,6 +97,7 @@ class PartitionCursor:
             topic.partitions.append(
                 k01_fetch.FetchPartition(
                     partition=topic_partition.partition,
+                    current_leader_epoch=self._current_epochs.get(topic_partition, NO_LEADER_EPOCH),
                     fetch_offset=offset,
                     partition_max_bytes=self._chance.choice((1, 1_000, 1 << 20)),
                 )
@@ -137,7 +146,7 @@ class PartitionCursor:
             self.lost()
             if data.error_code == OFFSET_OUT_OF_RANGE:
                 self.violations.append(f"{self._name}: {topic_partition} went back behind {at}")
-            elif data.error_code not in PASSING:
+            elif data.error_code not in self._passing:
                 self.violations.append(f"{self._name}: {topic_partition} error {data.error_code}")
             return ()
         self.high_watermarks[topic_partition] = data.high_watermark
@@ -179,6 +188,7 @@ class PartitionCursor:
         if header[BASE_OFFSET] > at:
             self.violations.append(f"{self._name}: {topic_partition} {at} is missing")
         self.positions[topic_partition] = max(at, last + 1)
+        self.leader_epochs[topic_partition] = header[LEADER_EPOCH]
 
 
 def _aborted(data: k01_fetch.PartitionData) -> list[k01_fetch.AbortedTransaction]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from penstock.model import TopicPartition
+from penstock.model import NO_LEADER_EPOCH, TopicPartition
 from penstock.testing.sim.client import DUPLICATE_SEQUENCE, INIT_PRODUCER_ID, PRODUCE
 from penstock.testing.sim.script import Ask, Script, ScriptOwner, TopicFacts
 from penstock.testing.sim.zombies import NO_PRODUCER, ClaimedProducer, Grants, ZombieProducer
@@ -287,9 +287,15 @@ class TransactionalProducer:
         yield from self._insist("AddPartitionsToTxn", ask)
 
     def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int], member: CommittingMember
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        member: CommittingMember,
+        leader_epochs: Mapping[TopicPartition, int] | None = None,
     ) -> Script[None]:
-        """Commit the group's offsets as a part of the transaction."""
+        """Commit the group's offsets as a part of the transaction. `leader_epochs` are those of the
+        last consumed records."""
+        epochs = leader_epochs or {}
         speaker = self._speaker(self.identity)
         new = group not in self._added
         self._added.add(group)
@@ -310,7 +316,9 @@ class TransactionalProducer:
             )
             topic.partitions.append(
                 k28_txn_offset_commit.TxnOffsetCommitRequestPartition(
-                    partition_index=topic_partition.partition, committed_offset=offset
+                    partition_index=topic_partition.partition,
+                    committed_offset=offset,
+                    committed_leader_epoch=epochs.get(topic_partition, NO_LEADER_EPOCH),
                 )
             )
         message = k28_txn_offset_commit.TxnOffsetCommitRequest(

@@ -9,12 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from penstock.coordinator.partitions import partition_for
-from penstock.model import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from penstock.model import CONSUMER_OFFSETS_TOPIC, NO_LEADER_EPOCH, TopicPartition
 from penstock.testing.history import Isolation, OpenTransaction, Polled, Recorder
-from penstock.testing.sim.client import FETCH, INIT_PRODUCER_ID, METADATA, METADATA_VERSION, PRODUCE
+from penstock.testing.sim.client import (
+    FETCH,
+    INIT_PRODUCER_ID,
+    METADATA,
+    METADATA_VERSION,
+    OFFSET_OUT_OF_RANGE,
+    PRODUCE,
+)
 from penstock.testing.sim.cluster.actors import ClusterActor, ClusterRun
 from penstock.testing.sim.cluster.routing import RoutedCall, RoutedScript
-from penstock.testing.sim.group_offsets import OFFSET_FETCH
+from penstock.testing.sim.group_offsets import OFFSET_FETCH, FetchedOffset
 from penstock.testing.sim.late_requests import LateRequests, RepeatedRequest
 from penstock.testing.sim.partition_cursor import (
     READ_COMMITTED,
@@ -134,13 +141,20 @@ class DeliveryClient(ClusterActor):
             else:
                 response = yield from self.ask(step)
 
-    def ask(self, ask: Ask) -> RoutedScript[Any]:
+    def ask(self, ask: Ask, *, knows_epoch: bool = True) -> RoutedScript[Any]:
+        """Send a request to the node in charge. `knows_epoch` tells of a fetch whether its position
+        has a leader epoch."""
         node_id = yield from self._find_node(ask)
         if node_id < 0:
             yield self.pause(*UNROUTED_PAUSE_MS)
             return None
+        may_be_behind = not knows_epoch and not self._leads(node_id, self._partition_of(ask))
         self.shared.late.note(ask, self.name)
         response = yield RoutedCall(node_id, ask.key, ask.version, ask.message)
+        if may_be_behind and response is not None and OFFSET_OUT_OF_RANGE in _codes(ask, response):
+            # A leader that is cut off serves until it hears of its successor, as Kafka's does. A
+            # client finds the successor by the epoch of its position; old commits name none.
+            response = None
         if ask.key == OFFSET_FETCH and not self._coordinates(node_id, _fetched_group(ask)):
             # A coordinator that is cut off answers from its memory until it hears of another one,
             # as Kafka's does. A member that asks would begin too early.
@@ -148,6 +162,13 @@ class DeliveryClient(ClusterActor):
         if response is None or any(each in MOVED for each in _codes(ask, response)):
             self._forget_route(ask)
         return response
+
+    def _leads(self, node_id: int, partition: TopicPartition | None) -> bool:
+        """Return whether a node is the newest leader of a partition."""
+        if partition is None:
+            return False
+        topic = self.run.newest_image.topics[partition.topic]
+        return topic.partitions[partition.partition].leader == node_id
 
     def _coordinates(self, node_id: int, group: str) -> bool:
         """Return whether a node is the newest coordinator of a group."""
@@ -224,6 +245,7 @@ class DeliveryClient(ClusterActor):
             ISOLATIONS[self.process.isolation],
             sessions=False,
             wait_ms=(0, 30),
+            current_epochs=self.leader_epochs,
         )
         made.positions[partition] = 0
         return made
@@ -231,7 +253,10 @@ class DeliveryClient(ClusterActor):
     def poll(self, cursor: PartitionCursor) -> RoutedScript[list[Fetched]]:
         """Read what follows in a partition."""
         polling = self.process.poll()
-        response = yield from self.ask(cursor.request())
+        for partition, epoch in cursor.leader_epochs.items():
+            self.note_leader_epoch(partition, epoch)
+        knows_epoch = NO_LEADER_EPOCH not in cursor.leader_epochs.values()
+        response = yield from self.ask(cursor.request(), knows_epoch=knows_epoch)
         if response is None:
             cursor.lost()
             return []
@@ -245,12 +270,12 @@ class DeliveryClient(ClusterActor):
         self,
         group: str,
         wanted: Sequence[TopicPartition],
-        script: Script[dict[TopicPartition, int]],
-    ) -> RoutedScript[Mapping[TopicPartition, int]]:
+        script: Script[dict[TopicPartition, FetchedOffset]],
+    ) -> RoutedScript[Mapping[TopicPartition, FetchedOffset]]:
         """Ask for the offsets that a group has committed; unknown ones are left out."""
         fetching = self.process.fetch_offsets(group)
         found = yield from self.play(script)
-        fetching.got(dict(found))
+        fetching.got({each: committed.offset for each, committed in found.items()})
         return {each: found[each] for each in wanted if each in found}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from penstock.model import TopicPartition
+from penstock.model import NO_LEADER_EPOCH, TopicPartition
 from penstock.testing.history import Isolation
 from penstock.testing.sim.cluster.delivery_client import (
     AUDIT,
@@ -64,6 +64,14 @@ class GroupPosition:
             if cursor.positions[partition] != self.committed[partition]
         }
 
+    @property
+    def leader_epochs(self) -> dict[TopicPartition, int]:
+        """Return the leader epochs of the records before the positions."""
+        return {
+            partition: cursor.leader_epochs.get(partition, NO_LEADER_EPOCH)
+            for partition, cursor in self._cursors.items()
+        }
+
     def restart(self) -> None:
         """Forget all positions: the group knows where to go on."""
         self._client.process.revoked(list(self.committed))
@@ -79,8 +87,10 @@ class GroupPosition:
         version = client.chance.choice(OFFSET_FETCH_VERSIONS)
         script = fetch_offsets(version, self._group, missing, client.facts)
         found = yield from client.fetch_committed(self._group, missing, script)
-        for partition, offset in found.items():
-            self._cursors[partition] = client.cursor(partition)
+        for partition, (offset, leader_epoch) in found.items():
+            self._cursors[partition] = cursor = client.cursor(partition)
+            if offset >= 0:
+                cursor.leader_epochs[partition] = leader_epoch
             self.committed[partition] = max(0, offset)
             self._seek(partition)
 
@@ -135,7 +145,8 @@ class CommittingClient(DeliveryClient):
         others = owners.others(AUDIT, list(moved), self.name)
         committing = self.process.commit_offsets(AUDIT, moved)
         version = self.chance.choice(membership.commit_versions)
-        ask = offset_commit(version, AUDIT, moved, self.facts, membership.member)
+        epochs = position.leader_epochs
+        ask = offset_commit(version, AUDIT, moved, self.facts, membership.member, epochs)
         response = yield from self.ask(ask)
         if response is None:
             return
@@ -169,7 +180,7 @@ class ProgressWatcher(DeliveryClient):
         version = self.chance.choice(OFFSET_FETCH_VERSIONS)
         script = fetch_offsets(version, group, wanted, self.facts)
         found = yield from self.fetch_committed(group, wanted, script)
-        for partition, offset in found.items():
+        for partition, (offset, _leader_epoch) in found.items():
             before = self.progress.get((group, partition), -1)
             if offset < before:
                 self.shared.violations.append(

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from penstock.model import NO_LEADER_EPOCH, TopicPartition
 from penstock.testing.sim.client import METADATA, SimConnection
 from penstock.testing.sim.cluster.sim_cluster import CLIENT_PORT
 from penstock.testing.sim.script import ScriptPause
@@ -85,7 +86,7 @@ class RoutingClient(ABC):
         self.is_over = False
         self.broker_ids = broker_ids
         self.leaders: dict[str, dict[int, int]] = {}  # by topic and partition, as last described
-        self._epochs: dict[tuple[str, int], int] = {}  # of leaders, the highest described ones
+        self.leader_epochs: dict[TopicPartition, int] = {}  # the highest known ones
         self._connections: dict[int, _NodeConnection] = {}
         self._script: RoutedScript[None] | None = None
         self._step = 0
@@ -178,10 +179,17 @@ class RoutingClient(ABC):
     def _is_newest(self, topic: str, partition: k03_metadata.MetadataResponsePartition) -> bool:
         """Return whether no later leader of a partition is known. A node that is cut off describes
         former leaders."""
-        key = (topic, partition.partition_index)
-        known = self._epochs.get(key, -1)
-        self._epochs[key] = max(known, partition.leader_epoch)
+        topic_partition = TopicPartition(topic, partition.partition_index)
+        known = self.leader_epochs.get(topic_partition, NO_LEADER_EPOCH)
+        self.leader_epochs[topic_partition] = max(known, partition.leader_epoch)
         return partition.leader_epoch >= known
+
+    def note_leader_epoch(self, partition: TopicPartition, epoch: int) -> None:
+        """Forget the known leader if an epoch is later than its own: a record or a committed offset
+        may name the epoch of a successor."""
+        if epoch > self.leader_epochs.get(partition, NO_LEADER_EPOCH):
+            self.leader_epochs[partition] = epoch
+            self.leaders.pop(partition.topic, None)
 
     def leader_of(self, topic: str, partition: int) -> int:
         """Return the leader as last described, or -1."""

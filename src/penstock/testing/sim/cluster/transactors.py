@@ -273,9 +273,9 @@ class WorkingClient(TransactionalClient):
         owners = self.shared.owners
         others = owners.others(BILLING, list(moved), self.name)
         committing = self.process.commit_offsets(BILLING, moved, transaction)
-        member = self.membership.member
+        member, epochs = self.membership.member, self._position.leader_epochs
         try:
-            yield from self.play(self.producer.commit_offsets(BILLING, moved, member))
+            yield from self.play(self.producer.commit_offsets(BILLING, moved, member, epochs))
         except RequestRejected as rejected:
             if rejected.certain:
                 committing.failed()
