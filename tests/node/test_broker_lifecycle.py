@@ -25,6 +25,7 @@ SETTINGS = LifecycleSettings(
     registration_timeout_ms=60_000,
     leaving_ms_max=30_000,
     leaving_unheard_ms_max=2_000,
+    controllers="a:9093, b:9093 (controller.quorum.bootstrap.servers)",
 )
 EPOCH = 7
 FENCED = HeartbeatReply(is_fenced=True, should_shut_down=False)
@@ -142,6 +143,17 @@ def test_a_duplicate_waits_for_the_older_session(broker: BrokerLifecycle) -> Non
     [failed] = broker.registered(DuplicateBrokerRegistration(), 60_000)
     assert isinstance(failed, RegistrationFailed)
     assert "Duplicate broker registration. Give each node its own node.id" in failed.reason
+
+
+@pytest.mark.parametrize("failure", [NotController("no active controller is known"), LOST])
+def test_without_a_controller_the_addresses_and_their_key_are_named(
+    broker: BrokerLifecycle, failure: Exception
+) -> None:
+    broker.start(0)
+    [failed] = broker.registered(failure, 60_000)
+    assert isinstance(failed, RegistrationFailed)
+    assert "no active controller answers at a:9093, b:9093 (controller.quorum" in failed.reason
+    assert "rejected" not in failed.reason
 
 
 def test_another_cluster_ends_the_start_at_once(broker: BrokerLifecycle) -> None:

@@ -423,6 +423,19 @@ def test_the_first_controller_of_another_cluster_is_named_with_both_ids(
     assert f"belongs to cluster {CLUSTER_ID}" in warning
 
 
+def test_a_node_without_a_quorum_says_where_no_controller_answers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = SimCluster(SEED)
+    lonely = cluster.nodes[1]
+    lonely.start()
+    cluster.simulation.run_until(lambda: lonely.is_over, limit_ms=90_000)
+    addresses = "1@node-1:9093, 2@node-2:9093, 3@node-3:9093 (controller.quorum.voters)"
+    assert f"no active controller answers at {addresses}" in (lonely.failure or "")
+    assert "the registration of this controller waits: " in caplog.text
+    assert "the client finds" not in caplog.text
+
+
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",  # the nodes, which do not log in

@@ -330,6 +330,13 @@ class BrokerConfig(ConfigView):
         key = "controller.quorum.bootstrap.servers"
         return parse_addresses(key, self.texts(key))
 
+    @property
+    def controllers_text(self) -> str:
+        """Return the addresses of the controllers with the key that names them, for people."""
+        static = "controller.quorum.voters"
+        key = static if self.voters else "controller.quorum.bootstrap.servers"
+        return f"{', '.join(self.texts(key))} ({key})"
+
     @cached_property
     def sole_voter(self) -> bool:
         """Return whether this node is the whole quorum. Such a node may begin a quorum in an empty

@@ -89,12 +89,14 @@ class HeartbeatReply(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LifecycleSettings:
     """broker.heartbeat.interval.ms, initial.broker.registration.timeout.ms, and the limits of a
-    controlled shutdown: with a controller that answers, and without one."""
+    controlled shutdown: with a controller that answers, and without one. `controllers` are the
+    addresses of the quorum, with the key that names them."""
 
     heartbeat_interval_ms: int = 2_000
     registration_timeout_ms: int = 60_000
     leaving_ms_max: int = 30_000
     leaving_unheard_ms_max: int = 2_000
+    controllers: str = ""
 
 
 class BrokerLifecycle:
@@ -236,7 +238,7 @@ class BrokerLifecycle:
         if isinstance(failure, FINAL_REJECTIONS) or now_ms >= self._give_up_ms:
             self.phase = BrokerPhase.GONE
             self.wake_up_ms = FOREVER
-            return [RegistrationFailed(_explain(failure))]
+            return [RegistrationFailed(_explain(failure, self._settings))]
         return self._wait(self._backoff_ms(failure), now_ms)
 
     def _missed(self, failure: Exception, now_ms: float) -> list[LifecycleAction]:
@@ -273,7 +275,7 @@ class BrokerLifecycle:
         return [BrokerLeft(complete)]
 
 
-def _explain(failure: Exception) -> str:
+def _explain(failure: Exception, settings: LifecycleSettings) -> str:
     text = failure.message if isinstance(failure, KafkaError) else str(failure)
     if isinstance(failure, DuplicateBrokerRegistration):
         return (
@@ -287,10 +289,11 @@ def _explain(failure: Exception) -> str:
             "with one of its log directories, so that is a copy. Each directory needs a "
             "directory.id of its own in meta.properties; for a new one name an empty directory."
         )
-    if isinstance(failure, KafkaError):
+    if isinstance(failure, KafkaError) and not isinstance(failure, NotController):
         return f"The controller rejected the registration of this broker: {text}"
+    reason = "" if isinstance(failure, NotController) else f" ({text})"
     return (
-        f"This broker could not register with a controller in time: {text}. Check that a majority "
-        "of the controllers runs, and the addresses in controller.quorum.bootstrap.servers or "
-        "controller.quorum.voters."
+        f"This broker could not register within {settings.registration_timeout_ms // 1000} s: no "
+        f"active controller answers at {settings.controllers}{reason}. Check that a majority of "
+        "the controllers runs, and that these addresses are theirs."
     )

@@ -276,7 +276,8 @@ class ControllerContact:
         code = getattr(result, "error_code", 0)
         if (code or isinstance(result, KafkaError)) and not self._stopped:
             reason = result if isinstance(result, KafkaError) else from_code(code)
-            log.warning("the registration of this controller waits: %s", reason)
+            # The next step of these errors is one for clients.
+            log.warning("the registration of this controller waits: %s", reason.message)
             at_ms = self._now() + CONTROLLER_RETRY_MS
             self._world.timers.at(at_ms, self.register_controller)
 

@@ -215,6 +215,7 @@ class PenstockNode:
             LifecycleSettings(
                 heartbeat_interval_ms=config.integer("broker.heartbeat.interval.ms"),
                 registration_timeout_ms=config.integer("initial.broker.registration.timeout.ms"),
+                controllers=config.controllers_text,
             )
         )
         self._contact = contact = ControllerContact(

@@ -180,7 +180,8 @@ class Submission:
     def _attempt_later(self, failure: Exception) -> None:
         now_ms = self._access.world.clock.mono_ms()
         if now_ms + RETRY_MS >= self._deadline_ms:
-            self._finish(RequestTimedOut(f"The active controller gave no answer: {failure}"))
+            reason = failure.message if isinstance(failure, KafkaError) else str(failure)
+            self._finish(RequestTimedOut(f"The active controller gave no answer: {reason}"))
             return
         self._retry = self._access.world.timers.at(now_ms + RETRY_MS, self._attempt_again)
 
