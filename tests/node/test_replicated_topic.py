@@ -122,6 +122,24 @@ def test_a_follower_that_was_killed_behind_a_truncation_serves_again(
     assert stored_values(topic.replica(former.node_id)) == [b"a", b"kept"]
 
 
+def test_a_follower_warns_once_of_each_outage_of_its_leader(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = REPLICATED | {"replica.socket.timeout.ms": "600"}
+    cluster = SimCluster(SEED, ["controller", "broker", "broker"], settings)
+    cluster.start()
+    topic = ReplicatedTopic(cluster, replicas=2)
+    simulation, hosts = cluster.simulation, [[cluster.nodes[each].host] for each in (2, 3)]
+    for outages in (1, 2):
+        simulation.network.separate(*hosts)
+        simulation.run_for(5_000)
+        warnings = [each for each in caplog.messages if "cannot fetch from node" in each]
+        assert len(warnings) == outages
+        assert f"node {topic.leader}, which leads 1 of this node's partitions" in warnings[-1]
+        simulation.network.heal()
+        simulation.run_for(2_000)
+
+
 @pytest.fixture
 def alone() -> ReplicatedTopic:
     """Return a topic whose leader is alone in sync; the controller is on a node of its own."""

@@ -84,6 +84,7 @@ class LeaderFetches:
         self.syncing: dict[FollowedReplica, None] = {}  # the next fetch waits for their syncs
         self._timer: Timer | None = None
         self._timer_ms = 0.0
+        self._failing = False
         self._over = False
 
     def add(self, replica: FollowedReplica) -> None:
@@ -146,16 +147,30 @@ class LeaderFetches:
             return
         now_ms = self._followers.now_ms()
         if isinstance(result, Exception):
-            log.debug("node %d gave no answer to a fetch: %s", self.leader_id, result)
+            self._note_failure(result)
             self.fetcher.failed(now_ms)
             self.look_at(self.fetcher.resume_ms)
             return
+        self._failing = False
         for machine, step in self.fetcher.answered(result, now_ms):
             replica = self.replicas.get((machine.topic_id, machine.partition))
             if replica is not None and replica.machine is machine:
                 self._followers.perform(replica, step)
         if not self.syncing:
             self.look_soon()
+
+    def _note_failure(self, failure: Exception) -> None:
+        """Log a leader that fails once, and again after an answer."""
+        level = logging.DEBUG if self._failing else logging.WARNING
+        self._failing = True
+        log.log(
+            level,
+            "cannot fetch from node %d, which leads %d of this node's partitions: %s; fetches go on"
+            " until it answers",
+            self.leader_id,
+            len(self.replicas),
+            failure,
+        )
 
     def close(self) -> None:
         self._over = True
