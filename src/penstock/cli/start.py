@@ -32,6 +32,7 @@ from penstock.cli.terminal.output import (
 )
 from penstock.cli.terminal.progress_bar import BarredStream, RecoveryBar, seconds_text
 from penstock.cli.terminal.typed_command import typed_command
+from penstock.cli.terminal.unblocked_stream import UnblockedStream
 from penstock.log_levels import LogLevel
 from penstock.release import VERSION
 
@@ -147,7 +148,7 @@ def start(
     if config is None:
         _reject_several(loaded.config.log_dirs)
     _warn(loaded.warnings)
-    stream = BarredStream(sys.stderr)
+    stream = BarredStream(UnblockedStream(sys.stderr))
     with logging_to(stream, log_level):
         code = _run(loaded, cluster_id, form, stream)
     raise typer.Exit(code)

@@ -32,6 +32,7 @@ from penstock.cli.start import RunningNode, banner, print_end
 from penstock.cli.terminal.log_lines import logging_to
 from penstock.cli.terminal.output import Format
 from penstock.cli.terminal.progress_bar import BarredStream, RecoveryBar
+from penstock.cli.terminal.unblocked_stream import UnblockedStream
 from penstock.log_levels import LogLevel
 
 MODULE = "penstock.cli.kafka.server_start"
@@ -84,7 +85,7 @@ def _serve(path: str, overrides: Sequence[str]) -> int:
         sys.stdout.flush()
 
     begun_s = time.monotonic()
-    stream = BarredStream(sys.stderr)
+    stream = BarredStream(UnblockedStream(sys.stderr))
     with logging_to(stream, LogLevel.INFO):
         bar = RecoveryBar(stream, logging.getLogger("penstock.start").info)
         try:

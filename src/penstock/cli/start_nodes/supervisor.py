@@ -94,6 +94,7 @@ class Supervisor:
         self._reports = reports
         self._nodes: list[ChildNode] = []
         self._is_stopping = False
+        self._has_news = False  # a signal that is not reported yet
         self._has_started = False
         self._all_clean = True
 
@@ -138,7 +139,7 @@ class Supervisor:
         if self._is_stopping:
             self._stop(signal.SIGKILL)
         else:
-            self._reports.stopping()
+            self._has_news = True  # for `_watch`: the signal may have interrupted a report
             self._stop()
 
     def _stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -149,6 +150,9 @@ class Supervisor:
     def _watch(self, wakeup: int) -> None:
         slow_s = time.monotonic() + SLOW_START_SECONDS
         while any(each.end is None or each.streams for each in self._nodes):
+            if self._has_news:
+                self._has_news = False
+                self._reports.stopping()
             owners = {number: each for each in self._nodes for number in each.streams}
             ready, _, _ = select.select([wakeup, *owners], [], [], LOOK_SECONDS_MAX)
             for descriptor in ready:

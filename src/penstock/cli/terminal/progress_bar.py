@@ -6,7 +6,7 @@ outside of a terminal.
 
 import time
 from collections.abc import Callable
-from typing import Protocol, TextIO
+from typing import Protocol
 
 BAR_WIDTH = 24
 QUIET_SECONDS = 1.0  # work that takes less is not worth a bar
@@ -28,10 +28,18 @@ class ShownProgress(Protocol):
     def note(self) -> str: ...
 
 
+class TerminalStream(Protocol):
+    """A text stream that may lead to a terminal."""
+
+    def write(self, text: str, /) -> int: ...
+    def flush(self) -> None: ...
+    def isatty(self) -> bool: ...
+
+
 class BarredStream:
     """A text stream that keeps one line at the bottom."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TerminalStream) -> None:
         self._stream = stream
         self._bar = ""
 
