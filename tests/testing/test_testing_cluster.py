@@ -108,6 +108,11 @@ def test_a_stopped_cluster_can_be_started_again(tmp_path: Path) -> None:
         assert topics(cluster) == ["a"]
 
 
+def test_the_option_for_several_nodes_is_named() -> None:
+    with pytest.raises(TypeError, match="the option is brokers="):
+        Cluster(nodes=3)  # type: ignore[arg-type]
+
+
 def test_a_node_that_cannot_start_says_why() -> None:
     with pytest.raises(Exception, match="Not a number"), Cluster({"num.partitions": "many"}):
         pass

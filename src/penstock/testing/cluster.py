@@ -65,6 +65,8 @@ class Cluster:
         **unknown: Never,
     ) -> None:
         for name in unknown:
+            if name == "nodes":
+                raise TypeError("Cluster takes no 'nodes'; the option is brokers=")
             raise TypeError(
                 f"Cluster takes no {name!r}; broker keys are settings: "
                 f"Cluster({{{name.replace('_', '.')!r}: ...}})"
