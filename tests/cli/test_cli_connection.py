@@ -88,6 +88,14 @@ def test_what_the_server_does_not_serve_is_said(serve: Callable[[Answer], int]) 
             connection.request(MetadataRequest(), MetadataResponse)
 
 
+def test_the_port_of_a_controller_is_named(serve: Callable[[Answer], int]) -> None:
+    port = serve(lambda k, v, c: response_frame(k, v, c, versions((62, 0, 4))))
+    with Connection("127.0.0.1", port) as connection:
+        with pytest.raises(UnsupportedVersion, match="is the port of a controller") as caught:
+            connection.request(MetadataRequest(), MetadataResponse)
+        assert "a newer broker" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">ii", 4, 77), bytes(4)]
 )

@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 CLIENT_SOFTWARE_NAME = "penstock"
-SASL_HANDSHAKE = 17
+SASL_HANDSHAKE, BROKER_REGISTRATION = 17, 62
 # From this version on SASL bytes are inside SaslAuthenticate; before, they were bare bytes.
 HANDSHAKE_VERSION = 1
 SASL_ROUNDS_MAX = 8
@@ -177,7 +177,7 @@ class Connection:
         assert schema.key is not None, f"{type(message).__name__} is no request"
         name = APIS[schema.key].name
         if schema.key not in self.versions:
-            raise UnsupportedVersion(f"the server at {self} does not serve {name}")
+            raise self._unserved(name)
         low, high = self.versions[schema.key]
         version = min(high, schema.versions.last)
         if version < max(low, schema.versions.first):
@@ -186,6 +186,15 @@ class Connection:
                 f"this client speaks {schema.versions.first} to {schema.versions.last}"
             )
         return version
+
+    def _unserved(self, name: str) -> UnsupportedVersion:
+        if BROKER_REGISTRATION not in self.versions:  # controllers serve it to brokers
+            return UnsupportedVersion(f"the server at {self} does not serve {name}")
+        error = UnsupportedVersion(
+            f"{self} is the port of a controller, which does not serve {name}"
+        )
+        error.own_step = "Use the port of a broker's listener for clients"
+        return error
 
     # -- one at a time
 
