@@ -402,3 +402,4 @@ def test_a_node_that_cannot_start_ends_the_command(directory: Path) -> None:
     assert command.process.returncode == 1
     assert json.loads(out.splitlines()[0])["node_id"] == 2
     assert f"[2] error: Cannot listen on 127.0.0.1:{port}" in err
+    assert "--set" not in err, "--nodes rejects the option for metrics.listener"

@@ -68,8 +68,9 @@ def test_a_port_that_was_taken_before_another_was_not_to_be_had_is_free_again(
             "log.dirs": str(tmp_path / "data"),
         }
         node = PenstockNode(world, BrokerConfig.of(settings))
-        with pytest.raises(StartRefused, match="Cannot listen"):
+        with pytest.raises(StartRefused, match="Cannot listen") as caught:
             node.start(lambda: None, lambda: None)
+        assert "give B another port in the line `listeners`" in str(caught.value)
     with socket.create_server(("127.0.0.1", first)):
         pass
     world.close()
@@ -94,7 +95,7 @@ def test_a_directory_whose_node_was_killed_can_be_used_at_once(tmp_path: Path) -
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     said = refused(tmp_path, before=own_disk(tmp_path, "ro"))
     assert str(tmp_path) in said
-    assert "--data" in said
+    assert "Only a node without data may use another one (--data DIR" in said
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

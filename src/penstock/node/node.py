@@ -118,8 +118,8 @@ class PenstockNode:
         except DiskFailed as error:
             self.resources.release()
             raise StartRefused(
-                f"{error}. Check that the directory exists, is writable by this user and has room,"
-                " or choose another one (--data DIR, or log.dirs)."
+                f"{error}. Check that the directory exists, is writable by this user and has room."
+                " Only a node without data may use another one (--data DIR, or log.dirs)."
             ) from error
         except StartRefused:
             self.resources.release()

@@ -1,7 +1,7 @@
 """Resources of a node: addresses, the port for metrics, locked directories."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.broker.broker import Broker
 from penstock.broker.metadata.storage_format import LOCK_FILE, load_meta_properties
@@ -59,7 +59,7 @@ class NodeResources:
             raise StartRefused(
                 f"Cannot listen on {wanted.host or '*'}:{wanted.port}: {error.strerror or error}."
                 " Stop what uses that address, if something does, or choose one of this machine:"
-                f" --set listeners={wanted.name}://127.0.0.1:PORT"
+                f" {_listener_advice(self._config.listeners, wanted)}"
             ) from error
 
     def open_metrics_port(self, broker: Callable[[], Broker | None]) -> None:
@@ -75,8 +75,8 @@ class NodeResources:
             what = f"listen on {wanted} for metrics: {error.strerror or error}"
             if self._config.source("metrics.listener") is not ConfigSource.DEFAULT:
                 raise StartRefused(
-                    f"Cannot {what}. Choose another address, --set metrics.listener=127.0.0.1:PORT,"
-                    " or none: --set metrics.listener="
+                    f"Cannot {what}. Set metrics.listener to another address, or to nothing for no"
+                    " metrics"
                 ) from error
             self.without_metrics = f"cannot {what}; this node serves none"
 
@@ -128,6 +128,13 @@ class NodeResources:
         for disk in self.disks:
             disk.unlock()
         self.disks.clear()
+
+
+def _listener_advice(listeners: Sequence[ListenerAddress], wanted: ListenerAddress) -> str:
+    """Return the option for an only listener; one of several is a part of its node's file."""
+    if len(listeners) == 1:
+        return f"--set listeners={wanted.name}://127.0.0.1:PORT"
+    return f"give {wanted.name} another port in the line `listeners` of this node's file"
 
 
 def _check_room(disk: Disk) -> None:
