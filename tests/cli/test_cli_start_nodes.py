@@ -246,7 +246,7 @@ def spawn_nodes(count: int) -> tuple[int, CollectedReports]:
 def test_a_signal_while_nodes_are_spawned_stops_them_and_spawns_no_more(
     interrupted: list[int],
 ) -> None:
-    _, reports = spawn_nodes(3)
+    code, reports = spawn_nodes(3)
     assert len(interrupted) == 1
     assert reports.calls == ["stopping"]
 
@@ -269,6 +269,7 @@ def test_nodes_go_on_after_the_reader_of_the_output_has_gone(
 
 
 class StartedCommand:
+    assert (code, reports.ends) == (0, []), "an end that was asked for"
     """`penstock start --nodes` in a process, with the events that it prints."""
 
     def __init__(self, data: Path, nodes: int = 3) -> None:

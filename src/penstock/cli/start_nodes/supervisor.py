@@ -192,7 +192,9 @@ class Supervisor:
             return
         code = node.process.returncode
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        clean = self._is_stopping and code == 0
+        # A process that has not begun to serve may not handle the signal yet.
+        is_unready = node.announced is None and code == -signal.SIGTERM
+        clean = self._is_stopping and (code == 0 or is_unready)
         self._all_clean = self._all_clean and clean
         node.end = NodeEnd(node.node_id, how, clean)
         if not clean:
