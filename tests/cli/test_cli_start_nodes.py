@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cli_running import run
@@ -25,6 +26,7 @@ from penstock.config.properties import parse_properties
 from penstock.testing.node_settings import HeldPort
 
 END_SECONDS_MAX = 30.0
+OTHER_CLUSTER = "other-cluster-00000000"
 
 
 def settings(path: Path) -> dict[str, str]:
@@ -184,6 +186,24 @@ def test_a_moved_directory_is_noticed(tmp_path: Path) -> None:
         open_cluster(tmp_path / "after", 3, None)
 
 
+def test_another_cluster_id_is_rejected_before_a_node_starts(tmp_path: Path) -> None:
+    open_cluster(tmp_path, 3, None)
+    named = settings(tmp_path / "node-1" / "meta.properties")["cluster.id"]
+    with pytest.raises(CommandFailed, match=f"belongs to cluster {named}, not {OTHER_CLUSTER}"):
+        open_cluster(tmp_path, 3, OTHER_CLUSTER)
+    assert len(open_cluster(tmp_path, 3, named)) == 3
+
+
+def test_another_cluster_id_is_rejected_after_an_interrupted_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_directory, "_format", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        open_cluster(tmp_path, 3, None)
+    with pytest.raises(CommandFailed, match=f"not {OTHER_CLUSTER}"):
+        open_cluster(tmp_path, 3, OTHER_CLUSTER)
+
+
 def test_one_node_does_not_start_in_the_directory_of_several(tmp_path: Path) -> None:
     open_cluster(tmp_path, 3, None)
     ran = run("start", "--data", str(tmp_path))
@@ -249,6 +269,7 @@ def test_a_signal_while_nodes_are_spawned_stops_them_and_spawns_no_more(
     code, reports = spawn_nodes(3)
     assert len(interrupted) == 1
     assert reports.calls == ["stopping"]
+    assert (code, reports.ends) == (0, []), "an end that was asked for"
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -269,7 +290,6 @@ def test_nodes_go_on_after_the_reader_of_the_output_has_gone(
 
 
 class StartedCommand:
-    assert (code, reports.ends) == (0, []), "an end that was asked for"
     """`penstock start --nodes` in a process, with the events that it prints."""
 
     def __init__(self, data: Path, nodes: int = 3) -> None:

@@ -61,6 +61,7 @@ def open_cluster(data: Path, count: int, cluster_id: str | None) -> list[Cluster
     directory holds something else."""
     try:
         if (data / UNFORMATTED).exists():
+            _check_cluster(data, data / UNFORMATTED, cluster_id)
             return _finish(data, count)
         found = node_files(data)
         if not found:
@@ -73,6 +74,9 @@ def open_cluster(data: Path, count: int, cluster_id: str | None) -> list[Cluster
     _check_count(data, len(found), count)
     for each in found:
         _check_directory(data, each)
+        meta = data / f"node-{each.node_id}" / META_PROPERTIES
+        if meta.exists():
+            _check_cluster(data, meta, cluster_id)
     return found
 
 
@@ -226,6 +230,16 @@ def _check_directory(data: Path, node: ClusterNodeFile) -> None:
         raise CommandFailed(
             f"{node.path} names log.dirs={named}, and the node's directory is "
             f"{_directory(data, node.node_id)}. If it was moved, correct the line"
+        )
+
+
+def _check_cluster(data: Path, properties: Path, wanted: str | None) -> None:
+    """Raise CommandFailed if the properties name another cluster than the one that is wanted."""
+    named = _read(properties).get(CLUSTER_ID_KEY)
+    if wanted is not None and named is not None and named != wanted:
+        raise CommandFailed(
+            f"{data} belongs to cluster {named}, not {wanted}: leave out --cluster-id (and the "
+            "variable CLUSTER_ID), or choose another directory with --data DIR"
         )
 
 
