@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from cli_clients import WAIT_SECONDS_MAX, produce
@@ -54,6 +55,17 @@ def test_a_member_of_a_group_commits_what_it_printed_and_leaves(
     assert not isinstance(described, KafkaError) and not isinstance(committed, KafkaError)
     assert (described.state, len(described.members)) == ("Empty", 0)
     assert [each.offset for each in committed.values()] == [3]
+
+
+def test_ctrl_c_during_the_imports_prints_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "penstock", "--version"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
 def test_a_terminal_is_given_back(cluster: Cluster) -> None:
