@@ -321,7 +321,7 @@ def test_a_node_that_stops_follows_no_new_leader(topic: ReplicatedTopic) -> None
     following = topic.replica(follower.node_id).following
     topic.run_until(lambda: topic.replica(follower.node_id).leader.epoch > 0)
     assert isinstance(following, FollowedReplica)
-    assert following.fetcher is None
+    assert following.fetches is None
 
 
 def test_a_process_that_has_its_id_again_makes_the_partitions_of_the_time_between() -> None:

@@ -46,7 +46,7 @@ SYNC_WAIT_MS = 50  # a partition whose sync takes longer is left out of the next
 class FollowedReplica:
     """A partition of this node that follows a leader elsewhere (partition.SyncedReplica)."""
 
-    __slots__ = ("_followers", "fetcher", "machine", "partition", "syncing_to", "truncation")
+    __slots__ = ("_followers", "fetches", "machine", "partition", "syncing_to", "truncation")
 
     def __init__(
         self, followers: "Followers", partition: Partition, machine: PartitionFollower
@@ -54,7 +54,7 @@ class FollowedReplica:
         self._followers = followers
         self.partition = partition
         self.machine = machine
-        self.fetcher: LeaderFetches | None = None
+        self.fetches: LeaderFetches | None = None
         self.syncing_to = -1  # records below it are appended, and not synced so far
         self.truncation = False
 
@@ -89,14 +89,14 @@ class LeaderFetches:
 
     def add(self, replica: FollowedReplica) -> None:
         machine = replica.machine
-        replica.fetcher = self
+        replica.fetches = self
         self.replicas[machine.topic_id, machine.partition] = replica
         self.fetcher.add(machine)
         self.look_soon()
 
     def remove(self, replica: FollowedReplica) -> None:
         machine = replica.machine
-        replica.fetcher = None
+        replica.fetches = None
         self.replicas.pop((machine.topic_id, machine.partition), None)
         self.syncing.pop(replica, None)
         self.fetcher.remove(machine.topic_id, machine.partition)
@@ -209,15 +209,15 @@ class Followers:
             replica = self._begin(partition, state)
         replica.machine.follow(leader_id, state.leader_epoch)
         fetches = self._fetches.get(leader_id)
-        if replica.fetcher is not None and replica.fetcher is not fetches:
+        if replica.fetches is not None and replica.fetches is not fetches:
             self._leave(replica)
         if leader_id == NO_LEADER:
             return
-        if replica.fetcher is None:
+        if replica.fetches is None:
             self._join(replica, leader_id)
         else:
-            replica.fetcher.fetcher.changed(replica.machine)
-            replica.fetcher.look_soon()
+            replica.fetches.fetcher.changed(replica.machine)
+            replica.fetches.look_soon()
 
     def _begin(self, partition: Partition, state: PartitionImage) -> FollowedReplica:
         machine = PartitionFollower(
@@ -261,7 +261,7 @@ class Followers:
         fetches.add(replica)
 
     def _leave(self, replica: FollowedReplica) -> None:
-        fetches = replica.fetcher
+        fetches = replica.fetches
         if fetches is None:
             return
         fetches.remove(replica)
@@ -397,8 +397,8 @@ class Followers:
         # After a truncation, or in an earlier role, no round may be due for what is unsynced.
         partition.directory.wrote(partition)
         partition.directory.wrote_its_own()
-        if replica.fetcher is not None:
-            replica.fetcher.wait_for_sync(replica)
+        if replica.fetches is not None:
+            replica.fetches.wait_for_sync(replica)
         replica.synced()  # a round may have ended by now
 
     def _truncate(
@@ -417,7 +417,7 @@ class Followers:
             partition = replica.partition
             if self._replicas.get(partition) is not replica:
                 return
-            if replica.fetcher is None:
+            if replica.fetches is None:
                 # The partition has lost its leader meanwhile, or leads itself.
                 replica.machine.finished()
                 self._broker.replicas.take_role(partition)
@@ -433,7 +433,7 @@ class Followers:
         self._changed(replica)
 
     def _changed(self, replica: FollowedReplica) -> None:
-        fetches = replica.fetcher
+        fetches = replica.fetches
         if fetches is None:
             return
         fetches.fetcher.changed(replica.machine)
