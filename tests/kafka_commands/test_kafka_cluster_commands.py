@@ -141,6 +141,12 @@ def test_a_controller_is_no_way_in(node: Node) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["acls", "cluster cluster-id", "configs", "metadata-quorum"])
+def test_the_help_tells_that_a_controller_is_no_way_in(name: str) -> None:
+    found = ran(*name.split(), "--help")
+    assert "Rejected: a broker passes" in " ".join(f"{found.out} {found.err}".split())
+
+
 def test_every_api_is_a_line(node: Node) -> None:
     first, *lines, last = node.done("broker-api-versions").lines
     assert first == f"{node.bootstrap} (id: 1 rack: null isFenced: false) -> ("

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from penstock.cli.kafka.framework.client_options import (
+    CONTROLLER_HELP,
     open_admin,
     read_properties,
     reject_controllers,
@@ -29,7 +30,7 @@ def _parser() -> VerbParser:
     for each in (cluster_id, unregister, endpoints):
         where = each.add_mutually_exclusive_group(required=True)
         where.add_argument("--bootstrap-server", "-b", help="a server of the cluster, or several")
-        where.add_argument("--bootstrap-controller", "-C", help="a controller, or several")
+        where.add_argument("--bootstrap-controller", "-C", help=CONTROLLER_HELP)
         each.add_argument("--config", "-c", help="as --command-config, older")
         each.add_argument("--command-config", help="a properties file for the client")
     unregister.add_argument("--id", "-i", type=int, required=True, help="the broker's id")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.cli.arguments.times import wall_ms
 from penstock.cli.kafka.framework.client_options import (
+    CONTROLLER_HELP,
     load_server,
     open_admin,
     read_properties,
@@ -31,7 +32,7 @@ def _parser() -> VerbParser:
     parser = VerbParser(prog="kafka-metadata-quorum", description="The quorum of the metadata.")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--bootstrap-server", help="a server of the cluster, or several")
-    where.add_argument("--bootstrap-controller", help="a controller of the cluster, or several")
+    where.add_argument("--bootstrap-controller", help=CONTROLLER_HELP)
     parser.add_argument(
         "--command-config",
         help="a properties file for the client; of the controller itself for add-controller",

@@ -26,9 +26,8 @@ S = TypeVar("S", ProducerSettings, ConsumerSettings)
 BOOTSTRAP_SERVER = Option(
     "bootstrap-server", "REQUIRED: a server of the cluster, or several.", "String: host:port,..."
 )
-BOOTSTRAP_CONTROLLER = Option(
-    "bootstrap-controller", "A controller of the cluster, or several.", "String: host:port,..."
-)
+CONTROLLER_HELP = "Rejected: a broker passes requests on to the controller."
+BOOTSTRAP_CONTROLLER = Option("bootstrap-controller", CONTROLLER_HELP, "String: host:port,...")
 COMMAND_CONFIG = Option(
     "command-config", "A properties file for the client, in Kafka's names.", "String: file"
 )
