@@ -61,12 +61,15 @@ class NodeProcess:
         settings: Mapping[str, str] | None = None,
         *,
         before: Sequence[str] = (),
+        after: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`before` is a command that is to run the node."""
+        """`before` is a command that is to run the node; `after` are further options."""
         self.data = data
         self._errors = (data.parent / f"{data.name}.stderr").open("a+")
         self.process = subprocess.Popen(
-            [*before, *start_arguments(data, settings)],
+            [*before, *start_arguments(data, settings), *after],
+            env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,

@@ -10,6 +10,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "start": (
         "penstock start --data ./data",
         "penstock start --nodes 3 --data ./three",
+        "penstock start --secure --data ./data",
         "penstock start --config server.properties --set num.partitions=3",
         "penstock start --config server.properties --check",
     ),

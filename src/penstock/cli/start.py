@@ -37,13 +37,15 @@ from penstock.log_levels import LogLevel
 from penstock.release import VERSION
 
 if TYPE_CHECKING:
+    from penstock.cli.secured_node import SecuredNode
     from penstock.config import BrokerConfig, ListenerAddress, Loaded
     from penstock.config.listeners import Address
-    from penstock.config.load import WithoutEffect
+    from penstock.config.load import ConfigText, WithoutEffect
     from penstock.start_obstacles import Obstacles
 
 CONFIG_BYTES_MAX = 16 * 1024 * 1024
 WARNINGS_MAX = 20
+DATA_DEFAULT = Path("data")  # log.dirs of a single node
 NODES_MAX = 9
 
 
@@ -75,6 +77,18 @@ NodesOption = Annotated[
         max=NODES_MAX,
         metavar="N",
         help="So many nodes, each a process and a directory in --data, until Ctrl-C.",
+    ),
+]
+SecureOption = Annotated[
+    bool, typer.Option("--secure", help="Clients log in over TLS; makes what they and it need.")
+]
+LogLevelOption = Annotated[
+    LogLevel,
+    typer.Option(
+        "--log-level",
+        envvar="PENSTOCK_LOG_LEVEL",
+        case_sensitive=False,
+        help="How much the node says on stderr.",
     ),
 ]
 ClusterIdOption = Annotated[
@@ -110,22 +124,20 @@ def start(
         typer.Option("--data", metavar="DIR", help="Where the data is: log.dirs in short."),
     ] = None,
     nodes: NodesOption = None,
+    secure: SecureOption = False,
     cluster_id: ClusterIdOption = None,
     check: Annotated[
         bool, typer.Option("--check", help="Only say whether a node could start with this.")
     ] = False,
-    log_level: Annotated[
-        LogLevel,
-        typer.Option(
-            "--log-level",
-            envvar="PENSTOCK_LOG_LEVEL",
-            case_sensitive=False,
-            help="How much the node says on stderr.",
-        ),
-    ] = LogLevel.INFO,
+    log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Start a node. Without --config: one node for this machine, on 127.0.0.1:9092."""
     form = format_of(context)
+    if secure and (nodes is not None or config is not None):
+        raise WrongUsage(
+            "--secure is for one node without --config; the guide to certificates has the settings"
+            " of others"
+        )
     if nodes is not None:
         from penstock.cli.start_nodes.command import start_nodes
 
@@ -141,16 +153,23 @@ def start(
         )
         raise typer.Exit(code)
     said = [f"log.dirs={data}", *sets] if data is not None else sets
+    files = _files(config)
+    secured = None if config is not None else _secured_node(data, make=secure and not check)
+    if secured is not None:
+        files.append(secured.text())
     if check:
-        _check(form, config, said)
+        _check(form, files, said)
         return
-    loaded = _load(config, said)
+    loaded = _load(files, said)
     if config is None:
         _reject_several(loaded.config.log_dirs)
     _warn(loaded.warnings)
+    if secured is not None:
+        secured.describe()
     stream = BarredStream(UnblockedStream(sys.stderr))
     with logging_to(stream, log_level):
-        code = _run(loaded, cluster_id, form, stream)
+        profile = None if secured is None else secured.profile
+        code = _run(loaded, cluster_id, form, stream, profile)
     raise typer.Exit(code)
 
 
@@ -173,14 +192,28 @@ def _warn(warnings: Sequence[str], shown_max: int = WARNINGS_MAX) -> None:
         note(f"... and {len(warnings) - shown_max} more; --check shows them all")
 
 
-def _check(form: Format, path: Path | None, sets: Sequence[str]) -> None:
+def _secured_node(data: Path | None, *, make: bool) -> "SecuredNode | None":
+    """Return the files of a secured node, None for another one."""
+    whole = (DATA_DEFAULT if data is None else data).absolute()
+    path = whole.with_name(f"{whole.name}.secure")
+    if not make and not path.exists():
+        return None
+    from penstock.cli.secured_node import SecuredNode
+
+    found = SecuredNode(path)
+    if make and not found.exists:
+        found.make()
+    return found if found.exists else None
+
+
+def _check(form: Format, files: "Sequence[ConfigText]", sets: Sequence[str]) -> None:
     """Print every problem, every warning and every setting without effect."""
     from penstock.config.load import ConfigRejected
 
     found: Loaded | ConfigRejected
     invalid: tuple[str, ...] = ()
     try:
-        found = _load_texts(path, sets)
+        found = _load_texts(files, sets)
     except ConfigRejected as rejected:
         found, invalid = rejected, rejected.problems
     obstacles = _obstacles(found.config)
@@ -215,20 +248,25 @@ def _obstacles(config: "BrokerConfig | None") -> "Obstacles":
     return Obstacles([], []) if config is None else find_obstacles(config)
 
 
-def _load_texts(path: Path | None, sets: Sequence[str]) -> "Loaded":
-    from penstock.config.load import ConfigText, load
+def _files(path: Path | None) -> "list[ConfigText]":
+    from penstock.config.load import ConfigText
     from penstock.config.single_node import SINGLE_NODE
 
-    file = SINGLE_NODE if path is None else ConfigText(str(path), _read(path))
-    return load([file], os.environ, sets)
+    return [SINGLE_NODE if path is None else ConfigText(str(path), _read(path))]
 
 
-def _load(path: Path | None, sets: Sequence[str]) -> "Loaded":
+def _load_texts(files: "Sequence[ConfigText]", sets: Sequence[str]) -> "Loaded":
+    from penstock.config.load import load
+
+    return load(files, os.environ, sets)
+
+
+def _load(files: "Sequence[ConfigText]", sets: Sequence[str]) -> "Loaded":
     from penstock.config.load import ConfigRejected
 
     key_values(sets, "--set")  # a malformed option is wrong usage, with its own exit code
     try:
-        return _load_texts(path, sets)
+        return _load_texts(files, sets)
     except ConfigRejected as rejected:
         _warn(rejected.warnings)
         raise _cannot_start(rejected.problems) from None
@@ -264,7 +302,13 @@ def _unreadable(path: Path, reason: str) -> CommandFailed:
     return WrongUsage(f"--config {path}: {reason}")
 
 
-def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredStream) -> int:
+def _run(
+    loaded: "Loaded",
+    cluster_id: str | None,
+    form: Format,
+    stream: BarredStream,
+    profile: str | None,
+) -> int:
     gc.disable()  # imports leave no garbage; run_node enables the collector again
     node = import_module("penstock.node")
 
@@ -272,7 +316,8 @@ def _run(loaded: "Loaded", cluster_id: str | None, form: Format, stream: BarredS
         if form is not Format.TABLE:
             print_next_value(form, _announcement(running))
         else:
-            print(banner(running, [e.key for e in _said_without_effect(loaded.without_effect)]))
+            idle = [e.key for e in _said_without_effect(loaded.without_effect)]
+            print(banner(running, idle, profile))
         sys.stdout.flush()
 
     begun_s = time.monotonic()
@@ -340,8 +385,9 @@ _DURABILITY = {
 }
 
 
-def banner(running: RunningNode, without_effect: Sequence[str]) -> str:
-    """Return the banner: addresses, directories, and commands to try."""
+def banner(running: RunningNode, without_effect: Sequence[str], profile: str | None = None) -> str:
+    """Return the banner: addresses, directories, and commands to try. `profile` is that of a
+    secured node."""
     from penstock.config.exposure import exposed
 
     config = running.config
@@ -353,6 +399,8 @@ def banner(running: RunningNode, without_effect: Sequence[str]) -> str:
     command = typed_command()
     if address != BOOTSTRAP_DEFAULT:
         command += f" --bootstrap {address}"
+    if profile is not None:
+        command += f" --profile {profile}"
     lines = [
         f"Penstock {VERSION} is running: node {config.node_id}, {' and '.join(config.roles)}, "
         f"cluster {running.cluster_id}",
