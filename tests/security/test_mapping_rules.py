@@ -25,6 +25,7 @@ from penstock.security.mapping_rules import MappingRules, NoRuleFits
         ("RULE:CN=(.*)/$10/", "CN=a", "a0"),
         ("RULE:CN=(.*)/\\$1\\/$1/", "CN=a", "$1/a"),
         ("RULE:.*/x/", "abc", "xx"),
+        ("RULE:^.*$/<$0>/", "CN=a", "<CN=a>"),
         ("RULE:^CN=(.*?)(,O=.*)?$/$1$2/", "CN=a", "a"),
         (" RULE:a/b/ ,, DEFAULT ", "c", "c"),
     ],
@@ -39,6 +40,14 @@ def test_a_name_that_no_rule_fits_has_no_principal(rules: str) -> None:
         MappingRules.parse(rules).apply("O=a")
 
 
+@pytest.mark.parametrize("replacement", ["$1", "x$", "${1}", "$x"])
+def test_a_reference_to_no_group_gives_no_principal(replacement: str) -> None:
+    rules = MappingRules.parse(f"RULE:CN=b/{replacement}/, RULE:CN=a/{replacement}/, DEFAULT")
+    assert rules.apply("CN=c") == "CN=c"
+    with pytest.raises(NoRuleFits, match="refers to a group"):
+        rules.apply("CN=a")
+
+
 @pytest.mark.parametrize(
     "rules",
     [
@@ -50,7 +59,6 @@ def test_a_name_that_no_rule_fits_has_no_principal(rules: str) -> None:
         "RULE:[/]/x/",
         "RULE:(/x/",
         "RULE:\\p{L}*/x/",
-        "RULE:CN=.*/$1/",
     ],
 )
 def test_a_wrong_rule_is_rejected(rules: str) -> None:

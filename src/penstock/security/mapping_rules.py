@@ -12,6 +12,8 @@ DEFAULT = "DEFAULT"
 _RULE = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLITTER = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARSER = re.compile(_RULE)
+_REFERENCE = re.compile(r"\$([0-9]+)")
+_DIGITS = frozenset("0123456789")
 # Java's classes, unions and quotes, which Python reads as something else or not at all.
 _JAVA_ONLY = re.compile(r"\\[pPQEGXRhHvVkK]|\[[^\]]*(?:&&|\[)")
 
@@ -79,35 +81,53 @@ def _parse_rule(text: str) -> MappingRule | None:
         pattern = re.compile(match.group(2), re.ASCII)
     except re.error as problem:
         raise ValueError(f"Invalid rule: {text}: {problem}") from problem
-    rule = MappingRule(pattern, match.group(3), match.group(4))
-    if pattern.groups == 0 and re.search(r"(?<!\\)\$\d", rule.replacement):
-        raise ValueError(f"Invalid rule: {text}: its pattern has no group")
-    return rule
+    replacement = _escape_missing(match.group(3), pattern.groups)
+    return MappingRule(pattern, replacement, match.group(4))
+
+
+def _escape_missing(replacement: str, groups: int) -> str:
+    """Return a replacement whose references to missing groups are text. Without any group all stay
+    references, as in Kafka, and a name that comes to one is not mapped."""
+    if not groups:
+        return replacement
+    escaped = replacement
+    for match in _REFERENCE.finditer(replacement):
+        number = int(match.group(1))
+        if match.group(1).startswith("0"):
+            continue
+        while number > groups and number >= 10:
+            number //= 10
+        if number > groups:
+            # Kafka takes the position in the text before earlier escapes, so later ones are off.
+            at = match.start()
+            escaped = escaped[:at] + "\\" + escaped[at:]
+    return escaped
 
 
 def _expand(replacement: str, match: re.Match[str]) -> str:
-    """Return a replacement with its references filled in. A reference to a missing group is text,
-    and of several digits as many count as make a group."""
+    """Return a replacement with its references filled in, as Java does. Of several digits as many
+    count as make a group. Raise NoRuleFits for a reference to no group."""
     result: list[str] = []
-    position, count = 0, match.re.groups
+    position, groups = 0, match.re.groups
     while position < len(replacement):
-        each = replacement[position]
+        each, following = replacement[position], replacement[position + 1 : position + 2]
         position += 1
-        if each == "\\" and position < len(replacement):
-            result.append(replacement[position])
+        if each == "\\":
+            result.append(following)
             position += 1
             continue
-        digits = re.compile(r"\d+").match(replacement, position) if each == "$" else None
-        if digits is None:
+        if each != "$":
             result.append(each)
             continue
-        number, taken = int(digits.group()[0]), 1
-        while taken < len(digits.group()) and 10 * number + int(digits.group()[taken]) <= count:
-            number = 10 * number + int(digits.group()[taken])
-            taken += 1
-        if number > count:
-            result.append("$")
-            continue
-        position += taken
+        if following not in _DIGITS or int(following) > groups:
+            raise NoRuleFits(f"{replacement} refers to a group that its pattern does not have")
+        number = int(following)
+        position += 1
+        while position < len(replacement) and replacement[position] in _DIGITS:
+            longer = 10 * number + int(replacement[position])
+            if longer > groups:
+                break
+            number = longer
+            position += 1
         result.append(match.group(number) or "")
     return "".join(result)
