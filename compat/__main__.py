@@ -19,6 +19,7 @@ from compat.history import check_history
 from compat.logins import check_logins
 from compat.mixed import check_mixed
 from compat.pipelines import check_pipelines
+from compat.principals import check_principals
 from compat.raw_client import check_raw_client
 from compat.records import check_records
 from compat.report import Report
@@ -43,6 +44,7 @@ CHECKS = {
     "logins": check_logins,
     "access": check_access,
     "encryption": check_encryption,
+    "principals": check_principals,
     "client": check_raw_client,
     "suite": check_suite,
     "pipelines": check_pipelines,
