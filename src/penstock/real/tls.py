@@ -393,6 +393,8 @@ class TlsPeer:
 
     def closed(self) -> None:
         self._lost = True
+        self._parts.clear()
+        self._parts_bytes = 0
         waits = self._working or self._received or self._plain or self._going_on
         if self._over or not (waits or (self._paused and self._channel.has_input)):
             self._end()
