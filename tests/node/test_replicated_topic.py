@@ -54,6 +54,7 @@ def test_another_replica_leads_after_the_end_of_the_leader(
     former = topic.leader
     getattr(topic.cluster.nodes[former], end)()
     topic.run_until(lambda: topic.leader not in (-1, former))
+    topic.run_until(lambda: topic.replica(topic.leader).leading)
     assert topic.produce(b"b") == 0
     assert topic.values() == [b"a", b"b"]
 

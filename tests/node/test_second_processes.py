@@ -7,6 +7,7 @@ from penstock.testing.sim.cluster import COMBINED, SimCluster, SimNode
 
 SEED = 3
 BROKER, BROKER_ID, OTHER_ID = "broker", 4, 5
+COMBINED_ID = 1
 REGISTRATION_MS, AWAITED_MS = 60_000, 4_500  # Kafka's default, and half of its session
 SHORT_MS = 1_000
 
@@ -46,6 +47,14 @@ def test_a_second_process_with_the_id_of_a_broker_is_refused(cluster: SimCluster
     second = cluster.make_node(BROKER_ID, BROKER, "another-host")
     assert "Another running node has the id of this one" in refusal(cluster, second)
     assert serves_in(cluster, epoch)
+
+
+def test_a_second_process_leaves_no_address_of_its_controller(cluster: SimCluster) -> None:
+    cluster.simulation.run_for(SHORT_MS)
+    second = cluster.make_node(COMBINED_ID, COMBINED, "another-host")
+    assert "Another running node has the id of this one" in refusal(cluster, second)
+    [endpoint] = cluster.nodes[BROKER_ID].image.controllers[COMBINED_ID].endpoints
+    assert endpoint.host == "node-1"
 
 
 def test_a_copy_of_the_directories_of_a_broker_is_refused(cluster: SimCluster) -> None:

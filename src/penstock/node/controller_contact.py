@@ -1,7 +1,7 @@
 """Registration and heartbeats of a node: the lifecycle machine, with links and timers around it.
 
 A broker registers and sends heartbeats (broker_lifecycle.py). A controller registers until the
-image has its registration.
+image has its registration, and beside a broker not before that is unfenced.
 """
 
 import logging

@@ -226,11 +226,10 @@ class PenstockNode:
             self,
             heartbeat_timeout_ms=config.integer("broker.session.timeout.ms") // 2,
         )
-        if config.is_controller:
-            contact.register_controller()
         if config.is_broker:
             contact.start_broker()
         else:
+            contact.register_controller()
             cluster.on_leader(self._found_leader)
             # A stored leader is known before any listener is.
             self.world.timers.soon(self._found_leader)
@@ -277,6 +276,9 @@ class PenstockNode:
         assert broker is not None, "unfenced before opened"
         if self._background is None and not self._stopping:
             self._background = BackgroundTasks(broker)
+            # The controller of a second process under this id is rejected with its broker.
+            assert self._contact is not None, "a broker has registered"
+            self._contact.register_controller()
             broker.replicas.when_settled(self._ready)
 
     def left(self) -> None:
