@@ -7,9 +7,10 @@ import os
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
-from penstock.broker.metadata.storage_format import LOCK_FILE, META_PROPERTIES, unformatted_text
+from penstock.broker.metadata.storage_format import LOCK_FILE, StorageError, check_directories
 from penstock.broker.network.node_tls import load
 from penstock.config import BrokerConfig
 from penstock.config.broker import ConfigSource
@@ -17,8 +18,8 @@ from penstock.config.values import WrongSetting
 from penstock.real.disk import is_locked
 from penstock.real.network import bound_socket
 from penstock.real.tls_contexts import TlsContexts
-from penstock.real.world import read_file
-from penstock.world import TlsFailed
+from penstock.real.world import RealWorld, read_file
+from penstock.world import DiskFailed, TlsFailed
 
 
 class Obstacles(NamedTuple):
@@ -28,13 +29,13 @@ class Obstacles(NamedTuple):
     warnings: list[str]
 
 
-def find_obstacles(config: BrokerConfig) -> Obstacles:
-    """Return the obstacles. A check that needs an invalid value is skipped, because the value
-    itself is reported."""
+def find_obstacles(config: BrokerConfig, cluster_id: str | None = None) -> Obstacles:
+    """Return the obstacles; `cluster_id` is the one that was asked for, if any. A check that needs
+    an invalid value is skipped, because the value itself is reported."""
     found = Obstacles([], [])
     looks = (
         _look_at_directories,
-        _look_at_format,
+        partial(_look_at_owners, cluster_id),
         _look_at_listeners,
         _look_at_stores,
         _look_at_metrics,
@@ -96,13 +97,33 @@ def _look_at_directories(config: BrokerConfig, found: Obstacles) -> None:
         (found.problems if root == first or all_fail else found.warnings).append(told)
 
 
-def _look_at_format(config: BrokerConfig, found: Obstacles) -> None:
-    if not config.log_dirs or config.sole_voter:
-        return  # a sole voter formats its directories
-    roots = (config.metadata_log_dir, *config.log_dirs)
-    if not any(os.path.exists(os.path.join(root, META_PROPERTIES)) for root in roots):
-        names_voters = config.is_controller and not config.voters
-        found.problems.append(unformatted_text(roots[0], names_voters=names_voters))
+def _look_at_owners(cluster_id: str | None, config: BrokerConfig, found: Obstacles) -> None:
+    """Look whose the directories are, as a start does. A further directory that does not exist is
+    empty, and one that cannot be used would be offline."""
+    if not config.log_dirs:
+        return  # the configuration itself reports the empty list
+    first = config.metadata_log_dir
+    roots = [
+        root
+        for root in dict.fromkeys((first, *config.log_dirs))
+        if root == first or (os.path.isdir(root) and _write_problem(root) is None)
+    ]
+    world = RealWorld()
+    try:
+        check_directories(
+            [world.disk(root) for root in roots],
+            node_id=config.node_id,
+            cluster_id=cluster_id,
+            sole_voter=config.sole_voter,
+            is_controller=config.is_controller,
+            static_voters=bool(config.voters),
+        )
+    except StorageError as problem:
+        found.problems.append(str(problem))
+    except DiskFailed:
+        pass  # the directory itself is reported
+    finally:
+        world.close()
 
 
 def _write_problem(path: str) -> str | None:

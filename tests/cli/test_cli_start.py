@@ -6,6 +6,7 @@ import socket
 import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 import pytest
 from cli_running import run
@@ -15,6 +16,7 @@ from penstock.cli.kafka import server_start
 from penstock.config import BrokerConfig
 from penstock.config.single_node import SINGLE_NODE
 
+CLUSTER, METADATA = "MkU3OEVBNTcwNTJENDM2Qk", "__cluster_metadata-0"
 ANY_PORT = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "metrics.listener=")
 
 
@@ -359,9 +361,8 @@ def test_a_check_tells_bad_values_and_what_the_machine_lacks_at_once(tmp_path: P
     assert "cannot write in /proc/nope: " in told.err
 
 
-@pytest.mark.parametrize("roles", ["broker", "broker,controller"])
-def test_a_check_tells_that_a_node_of_several_is_not_formatted(tmp_path: Path, roles: str) -> None:
-    data = tmp_path / "data"
+def sets_of_several(roles: str) -> list[str]:
+    """Return the options of node 1 of a cluster of several."""
     listeners = "PLAINTEXT://127.0.0.1:0"
     listeners += ",CONTROLLER://127.0.0.1:0" if "controller" in roles else ""
     said = (
@@ -372,14 +373,68 @@ def test_a_check_tells_that_a_node_of_several_is_not_formatted(tmp_path: Path, r
         "controller.quorum.bootstrap.servers=a:1,b:1",
         "metrics.listener=",
     )
-    sets = [word for each in said for word in ("--set", each)]
+    return [word for each in said for word in ("--set", each)]
+
+
+def formatted(
+    data: Path, *, node: int = 1, cluster: str = CLUSTER, directory: str = "B" * 21 + "Q"
+) -> None:
+    """Make a directory that belongs to a node of a cluster."""
+    data.mkdir()
+    (data / "meta.properties").write_text(
+        f"version=1\ncluster.id={cluster}\nnode.id={node}\ndirectory.id={directory}\n"
+    )
+
+
+@pytest.mark.parametrize("roles", ["broker", "broker,controller"])
+def test_a_check_tells_that_a_node_of_several_is_not_formatted(tmp_path: Path, roles: str) -> None:
+    data = tmp_path / "data"
+    sets = sets_of_several(roles)
     bad = run("start", "--check", "--data", str(data), *sets)
     assert bad.code == 1
     assert f"{data} is not formatted" in bad.err
     assert "kafka-storage format" in bad.err
-    data.mkdir()
-    (data / "meta.properties").write_text("")
+    formatted(data)
     assert run("start", "--check", "--data", str(data), *sets).code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "reason"),
+    [
+        ({"node": 7}, (), "belongs to node 7, and this is node 1"),
+        ({}, ("--cluster-id", "x" * 22), f"belongs to cluster {CLUSTER}, not {'x' * 22}"),
+        ({"other": {"cluster": "y" * 22}}, (), f"belongs to cluster {'y' * 22}, not {CLUSTER}"),
+        ({"other": {"directory": "A" * 21 + "Q"}}, (), "one is a copy of the other"),
+        ({"metadata": False}, (), "restore __cluster_metadata-0 from a copy"),
+        ({"vote": False}, (), "quorum-state is missing"),
+    ],
+)
+def test_a_check_names_directories_that_a_start_rejects(
+    tmp_path: Path, change: dict[str, Any], asked: tuple[str, ...], reason: str
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    formatted(first, directory="A" * 21 + "Q", node=change.get("node", 1))
+    formatted(second, **change.get("other", {"node": change.get("node", 1)}))
+    (second / "replication-offset-checkpoint").write_text("0\n0\n")
+    if change.get("metadata", True):
+        (first / METADATA).mkdir()
+        (first / METADATA / f"{0:020}.log").write_bytes(b"a record")
+        if change.get("vote", True):
+            (first / METADATA / "quorum-state").write_text("{}")
+    sets = (*sets_of_several("broker,controller"), "--set", f"log.dirs={first},{second}")
+    found = run("start", "--check", *sets, *asked)
+    assert found.code == 1
+    assert reason in found.err
+
+
+def test_a_check_passes_the_directories_of_a_stopped_node(tmp_path: Path) -> None:
+    formatted(tmp_path / "data")
+    (tmp_path / "data" / METADATA).mkdir()
+    (tmp_path / "data" / METADATA / f"{0:020}.log").write_bytes(b"a record")
+    (tmp_path / "data" / METADATA / "quorum-state").write_text("{}")
+    sets = sets_of_several("broker,controller")
+    asked = ("--cluster-id", CLUSTER, "--data", str(tmp_path / "data"))
+    assert run("start", "--check", *sets, *asked).code == 0
 
 
 @pytest.mark.parametrize("bad", ["log.dirs=,", "listeners=nothing", "metrics.listener=x"])

@@ -158,7 +158,7 @@ def start(
     if secured is not None:
         files.append(secured.text())
     if check:
-        _check(form, files, said)
+        _check(form, files, said, cluster_id)
         return
     loaded = _load(files, said)
     if config is None:
@@ -206,7 +206,9 @@ def _secured_node(data: Path | None, *, make: bool) -> "SecuredNode | None":
     return found if found.exists else None
 
 
-def _check(form: Format, files: "Sequence[ConfigText]", sets: Sequence[str]) -> None:
+def _check(
+    form: Format, files: "Sequence[ConfigText]", sets: Sequence[str], cluster_id: str | None
+) -> None:
     """Print every problem, every warning and every setting without effect."""
     from penstock.config.load import ConfigRejected
 
@@ -216,7 +218,7 @@ def _check(form: Format, files: "Sequence[ConfigText]", sets: Sequence[str]) -> 
         found = _load_texts(files, sets)
     except ConfigRejected as rejected:
         found, invalid = rejected, rejected.problems
-    obstacles = _obstacles(found.config)
+    obstacles = _obstacles(found.config, cluster_id)
     problems = (*invalid, *obstacles.problems)
     warnings = (*found.warnings, *obstacles.warnings)
     idle = _said_without_effect(found.without_effect)
@@ -241,11 +243,11 @@ def _check(form: Format, files: "Sequence[ConfigText]", sets: Sequence[str]) -> 
     print("The configuration is fine.")
 
 
-def _obstacles(config: "BrokerConfig | None") -> "Obstacles":
+def _obstacles(config: "BrokerConfig | None", cluster_id: str | None) -> "Obstacles":
     """Return what this machine lacks; nothing for a file that could not be read to its end."""
     from penstock.start_obstacles import Obstacles, find_obstacles
 
-    return Obstacles([], []) if config is None else find_obstacles(config)
+    return Obstacles([], []) if config is None else find_obstacles(config, cluster_id)
 
 
 def _files(path: Path | None) -> "list[ConfigText]":

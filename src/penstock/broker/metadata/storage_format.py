@@ -186,6 +186,34 @@ def open_directories_now(
     The first is the metadata directory. `cluster_id` is the one that was asked for, if any.
     `static_voters` tells that controller.quorum.voters is set.
     """
+    known = check_directories(
+        disks,
+        node_id=node_id,
+        cluster_id=cluster_id,
+        sole_voter=sole_voter,
+        is_controller=is_controller,
+        static_voters=static_voters,
+    )
+    voters: Voters = ()
+    if known is None and not static_voters:
+        voters = (QuorumVoter(node_id, new_directory_id(entropy), (endpoint,)),)
+    if known is not None:
+        cluster_id = known.cluster_id
+    request = FormatRequest(cluster_id or _easy_id(entropy), node_id, voters)
+    return format_now(disks, request, clock=clock, entropy=entropy)
+
+
+def check_directories(
+    disks: Sequence[Disk],
+    *,
+    node_id: int,
+    cluster_id: str | None,
+    sole_voter: bool,
+    is_controller: bool,
+    static_voters: bool,
+) -> MetaProperties | None:
+    """Raise StorageError if a node must not start with the directories, and change nothing. Return
+    an owner that was found, None if no directory is formatted."""
     assert disks, "a node has at least one data directory"
     if cluster_id is not None:
         check_cluster_id(cluster_id)
@@ -197,13 +225,7 @@ def open_directories_now(
             raise NotFormatted(unformatted_text(disks[0].root, names_voters=names_voters))
     else:
         _check_metadata(disks, is_controller=is_controller, sole_voter=sole_voter)
-    voters: Voters = ()
-    if known is None and not static_voters:
-        voters = (QuorumVoter(node_id, new_directory_id(entropy), (endpoint,)),)
-    if known is not None:
-        cluster_id = known.cluster_id
-    request = FormatRequest(cluster_id or _easy_id(entropy), node_id, voters)
-    return format_now(disks, request, clock=clock, entropy=entropy)
+    return known
 
 
 def check_owners(
