@@ -75,6 +75,14 @@ def test_the_active_controller_warns_of_unclean_elections(
     assert " and 2 more: " in line
 
 
+def test_the_warning_tells_when_an_unclean_election_loses_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        counts(image_of(state(-1, 5, isr=())), image_of(state(3, 6, isr=(3,))))
+    assert "Nothing is lost if this is the last leader, its process was killed" in caplog.text
+
+
 def test_other_nodes_do_not_repeat_the_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         counts(image_of(state(-1, 5, isr=())), image_of(state(3, 6)), is_active=False)

@@ -53,8 +53,9 @@ def _is_election(known: PartitionImage, state: PartitionImage) -> bool:
 def _warn(unclean: list[str]) -> None:
     more = f" and {len(unclean) - LISTED_MAX} more" if len(unclean) > LISTED_MAX else ""
     log.warning(
-        "unclean election of %s%s: no replica in sync was left, so acknowledged records may be "
-        "lost; compare with the sources of these topics",
+        "unclean election of %s%s: no replica in sync was left. Nothing is lost if this is the last"
+        " leader, its process was killed, and its disk is whole; else acknowledged records may be"
+        " lost: compare with the sources of these topics",
         ", ".join(unclean[:LISTED_MAX]),
         more,
     )
