@@ -121,6 +121,14 @@ def _tools(cluster: Cluster, place: Path) -> Iterator[Tool]:
     listed = (TOPICS, *sasl, "--command-config", path, "--list")
     yield Tool("the user of kafka-configs logs in", listed, has("^t$"))
     yield Tool(
+        "kafka-configs describes a user",
+        (
+            *(CONFIGS, "--bootstrap-server", cluster.bootstrap),
+            *("--describe", "--entity-type", "users", "--entity-name", "guest"),
+        ),
+        has("user-principal 'guest' are SCRAM-SHA-512=iterations=8192"),
+    )
+    yield Tool(
         "kafka-configs removes a user",
         (
             *(CONFIGS, "--bootstrap-server", cluster.bootstrap, *change),

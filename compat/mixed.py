@@ -52,6 +52,30 @@ def _replication(factor: int) -> dict[str, str]:
     }
 
 
+# Nodes log in to controllers by PLAIN, brokers to each other by SCRAM, again after some seconds.
+LOGIN_SECONDS = 5
+LOGIN_USER = "SCRAM-SHA-512=[name=broker,password=broker-secret]"
+MODULES = "org.apache.kafka.common.security"
+NODE_PLAIN = (
+    f'{MODULES}.plain.PlainLoginModule required username="node" password="node-secret" '
+    'user_node="node-secret";'
+)
+LOGINS = {
+    "listener.security.protocol.map": (
+        "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT,INTERNAL:SASL_PLAINTEXT"
+    ),
+    "inter.broker.listener.name": "INTERNAL",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.controller.plain.sasl.jaas.config": NODE_PLAIN,
+    "listener.name.internal.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "listener.name.internal.scram-sha-512.sasl.jaas.config": (
+        f'{MODULES}.scram.ScramLoginModule required username="broker" password="broker-secret";'
+    ),
+    "connections.max.reauth.ms": str(LOGIN_SECONDS * 1000),
+}
+
 BIN = ROOT / ".venv" / "bin"
 
 
@@ -126,8 +150,11 @@ def wait_for(condition: Callable[[], bool], failure: str, node: MixedNode) -> No
 
 
 @contextmanager
-def _cluster(controllers: str, *brokers: str) -> Iterator[tuple[MixedNode, ...]]:
-    """A controller of one kind and brokers, all running; the controller comes first."""
+def _cluster(
+    controllers: str, *brokers: str, logins: bool = False
+) -> Iterator[tuple[MixedNode, ...]]:
+    """A controller of one kind and brokers, all running; the controller comes first. With `logins`
+    the nodes log in to each other, on a listener of their own."""
     ports = [each.client for each in (Ports.free() for _ in (controllers, *brokers))]
     common = {
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{ports[0]}",
@@ -135,13 +162,17 @@ def _cluster(controllers: str, *brokers: str) -> Iterator[tuple[MixedNode, ...]]
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         **_replication(len(brokers)),
+        **(LOGINS if logins else {}),
     }
+    internal = [Ports.free().client for _ in ports]
     nodes = []
     with scratch() as place:
         for offset, kind in enumerate((controllers, *brokers)):
             role = "broker" if offset else "controller"
             listener = "PLAINTEXT" if offset else "CONTROLLER"
             address = f"{listener}://127.0.0.1:{ports[offset]}"
+            if logins and role == "broker":
+                address += f",INTERNAL://127.0.0.1:{internal[offset]}"
             settings = {
                 **common,
                 "process.roles": role,
@@ -158,7 +189,8 @@ def _cluster(controllers: str, *brokers: str) -> Iterator[tuple[MixedNode, ...]]
         )
         cluster_id = made.stdout.split()[-1]
         try:
-            controller.format(cluster_id, "--standalone")
+            users = ("--add-scram", LOGIN_USER) if logins else ()
+            controller.format(cluster_id, "--standalone", *users)
             for each in others:
                 each.format(cluster_id)
             for each in nodes:
@@ -255,6 +287,26 @@ def _check_replicas(report: Report, controllers: str) -> None:
         expect_content(report, both, content, f"{what}: at the end")
 
 
+def _check_logins(report: Report, controllers: str) -> None:
+    """Nodes of both kinds log in to each other, and again while records are copied."""
+    what = f"{controllers} controls, both serve, with logins"
+    content = Content()
+    with _cluster(controllers, "penstock", "kafka", logins=True) as (_, *brokers):
+        both = ",".join(f"127.0.0.1:{each.port}" for each in brokers)
+        wait_for(lambda: len(_brokers(both)) == 2, f"{what}: two brokers", brokers[0])
+        fill(both, content, "first", 100)
+        until = time.monotonic() + 3 * LOGIN_SECONDS
+        name = next(each for each in content.partitions if each.endswith("-zstd"))
+        chance = random.Random(controllers)
+        while time.monotonic() < until:
+            produce(both, content, name, 20, codec="zstd", chance=chance)
+        expect_content(report, both, content, f"{what}: topics and records")
+        wait_for(lambda: not _out_of_sync(both), f"{what}: all replicas in sync", brokers[0])
+        report.expect(True, f"{what}: all replicas are in sync after some sessions")
+        log = brokers[0].log.read_text(errors="replace")
+        report.expect("login" not in log, f"{what}: no login has failed", log[-2_000:])
+
+
 def check_mixed(report: Report) -> None:
     for controllers, brokers in (("kafka", "penstock"), ("penstock", "kafka")):
         try:
@@ -266,3 +318,8 @@ def check_mixed(report: Report) -> None:
             _check_replicas(report, controllers)
         except ServerFailed as failure:
             report.expect(False, f"{controllers} controls, both serve", str(failure))
+    for controllers in ("kafka", "penstock"):
+        try:
+            _check_logins(report, controllers)
+        except ServerFailed as failure:
+            report.expect(False, f"{controllers} controls, with logins", str(failure))

@@ -1,5 +1,7 @@
 """Sessions with an end: later logins, and what is refused between (KIP-368)."""
 
+import json
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -174,6 +176,26 @@ def test_without_an_end_there_is_no_later_login(listener: str) -> None:
     assert talk.handshake().error_code == 34
     assert talk.authenticate(b"").error_code == 34
     assert serves(talk)
+
+
+def test_later_logins_are_in_the_audit_log(
+    talk: LoginTalk, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk.bench.settle(61_000 - LIFETIME_MS)  # another window of the log begins
+    other = LoginTalk(talk.bench)
+    other.log_in()
+    with caplog.at_level(logging.INFO, "penstock.audit"):
+        other.bench.settle(1_000)
+        other.log_in()
+        other.bench.settle(1_000)
+        other.handshake()
+        other.exchange(BOB)
+    lines = [json.loads(each.message) for each in caplog.records if each.name == "penstock.audit"]
+    shown = [(each["principal"], each["verdict"], each["rule"]) for each in lines]
+    assert shown == [
+        ("User:alice", "allowed", "its proof was right"),
+        ("User:alice", "denied", "another principal than at the first login"),
+    ]
 
 
 def test_later_logins_are_counted(talk: LoginTalk) -> None:

@@ -102,3 +102,29 @@ def test_both_ways_in_are_one_too_many(node: Node) -> None:
 def test_a_broker_that_is_not_there_has_no_settings(node: Node, kind: str) -> None:
     found = node.done("configs", "--describe", f"--{kind}", "9")
     assert found.out == f"The {kind} '9' doesn't exist and doesn't have dynamic config.\n"
+
+
+def test_users_are_added_described_and_removed(node: Node) -> None:
+    user = ("--entity-type", "users", "--entity-name", "configs-alice")
+    secret = "SCRAM-SHA-256=[iterations=5000,password=alice-secret]"
+    added = node.done("configs", "--alter", *user, "--add-config", secret)
+    assert added.out == "Completed updating config for user configs-alice.\n"
+    described = node.done("configs", "--describe", *user)
+    shown = "for user-principal 'configs-alice' are SCRAM-SHA-256=iterations=5000"
+    assert described.out == f"SCRAM credential configs {shown}\n"
+    node.done("configs", "--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    assert node.done("configs", "--describe", *user).out == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("[iterations=4095,password=x]", "Iterations 4095 is less than the minimum 4096"),
+        ("[iterations=16385,password=x]", "Too many iterations"),
+        ("[name=x]", "Invalid credential property SCRAM-SHA-256"),
+    ],
+)
+def test_a_credential_against_the_rules_is_rejected(node: Node, value: str, complaint: str) -> None:
+    user = ("--entity-type", "users", "--entity-name", "configs-bob")
+    found = node.ran("configs", "--alter", *user, "--add-config", f"SCRAM-SHA-256={value}")
+    assert found.code == 1 and complaint in found.err + found.out

@@ -36,12 +36,16 @@ def handle(
         logins.failed_again += 1
         reason = f"it failed to log in again by {session.mechanism}: {failure}"
         broker.rejections.limit_reached(connection.peer.address, reason)
+        name = connection.listener.name
+        broker.access.note_login(request.caller, session.mechanism, name, str(failure))
         response = SaslAuthenticateResponse(
             error_code=SaslAuthenticationFailed.code,
             error_message=failure_text(session.mechanism, again=True),
         )
         request.reply_late_and_close(response, broker.world, logins.failure_delay_ms)
         return None
+    if session.exchange is None:
+        broker.access.note_login(request.caller, session.mechanism, connection.listener.name)
     request.end_turn(broker.world)
     return response
 
