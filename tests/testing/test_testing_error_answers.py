@@ -107,6 +107,7 @@ def test_an_error_has_its_place(key: int, version: int) -> None:
         (34, 2, 8),
         (35, 2, 1),
         (35, 3, 1),
+        (49, 1, 2),
         (51, 0, 4),
         (61, 0, 4),
     ],

@@ -17,6 +17,7 @@ ERROR_CODE, ERROR_MESSAGE = "error_code", "error_message"
 # Fields by which a response identifies the items of a request.
 NAMES = frozenset(
     {
+        "entity",
         "group_id",
         "index",
         "name",
@@ -148,6 +149,7 @@ ERROR_FORMS: Mapping[int, tuple[ErrorForm, ...]] = {
         ),
     ),
     44: (Each("resources", "responses"),),
+    49: (Each("entries", "entries"),),
     51: (Each("deletions+upsertions", "results", renamed={"name": "user"}),),
     61: (_TOPICS_BY_NUMBER,),
     65: (Each("transactional_ids", "transaction_states", value="transactional_id"),),
