@@ -8,7 +8,6 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 
 from penstock.world import TlsFailed, TlsSettings
 
@@ -91,6 +90,8 @@ def _private_file(content: bytes) -> Iterator[str]:
         finally:
             os.close(fd)
         return
+    from tempfile import TemporaryDirectory  # most processes need none
+
     with TemporaryDirectory(prefix="penstock-") as directory:
         path = os.path.join(directory, "identity.pem")
         with open(path, "wb", opener=_private) as file:

@@ -144,7 +144,7 @@ def test_an_address_that_was_chosen_and_is_taken_refuses_the_start() -> None:
         SimWorld(bench.simulation, "other"),
         BrokerConfig.of({"listeners": "PLAINTEXT://other:9092", "log.dirs": "data", **SIMULATED}),
     )
-    with pytest.raises(StartRefused, match=r"node:9404 for metrics.*metrics.listener="):
+    with pytest.raises(StartRefused, match=r"node:9404 for metrics.*Set metrics.listener"):
         other.start(lambda: None, lambda: None)
 
 

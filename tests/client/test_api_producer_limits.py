@@ -132,9 +132,10 @@ def test_a_post_without_room_says_so_to_who_awaits_it_or_to_flush() -> None:
             await producer.flush()
         assert raised.value.count == 6  # all but the one that was raised already
         kinds = {type(each.error) for each in raised.value.failures}
-        # The records time out, or are given up because nothing listens: whichever comes first.
-        assert len(kinds) == 2
-        assert kinds < {BufferExhausted, MessageTimedOut, AllBrokersDown}
+        # Each record times out, or is given up because nothing listens: whichever comes first.
+        assert BufferExhausted in kinds
+        assert len(kinds) > 1
+        assert kinds <= {BufferExhausted, MessageTimedOut, AllBrokersDown}
         await producer.close()
 
     run(send())
