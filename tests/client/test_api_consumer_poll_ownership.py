@@ -410,6 +410,8 @@ def by_records(consumer: BlockingConsumer[bytes, bytes]) -> Iterator[list[bytes 
         yield [record.value]
 
 
+# Python drops what a signal raises inside a callback of a weak reference, and says so.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("way", [by_batches, by_records])
 @pytest.mark.parametrize("seed", range(2))
 def test_signals_in_the_main_thread_lose_no_record(

@@ -149,7 +149,7 @@ CLUSTER_MUTANTS = (
         "an old broker epoch is believed", believe_old_broker_epochs, caught_by=36, seeds=200
     ),
     ClusterMutant(
-        "a session counts from the answer", count_contact_after_the_queue, caught_by=1, seeds=200
+        "a session counts from the answer", count_contact_after_the_queue, caught_by=6, seeds=200
     ),
     ClusterMutant(
         "a snapshot holds uncommitted records", snapshot_the_uncommitted, caught_by=1, seeds=200
@@ -157,12 +157,12 @@ CLUSTER_MUTANTS = (
     ClusterMutant(
         "records are acknowledged before their sync",
         acknowledge_before_sync,
-        caught_by=1,
+        caught_by=18,
         seeds=200,
     ),
-    ClusterMutant("a fenced broker goes on leading", lead_while_fenced, caught_by=1, seeds=200),
+    ClusterMutant("a fenced broker goes on leading", lead_while_fenced, caught_by=2, seeds=200),
     ClusterMutant(
         "a broker registers beside a running session", forget_sessions, caught_by=39, seeds=200
     ),
-    ClusterMutant("rotten records are replayed", replay_rotten_records, caught_by=41, seeds=200),
+    ClusterMutant("rotten records are replayed", replay_rotten_records, caught_by=47, seeds=200),
 )

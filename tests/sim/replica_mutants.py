@@ -158,16 +158,16 @@ REPLICA_MUTANTS = (
     ClusterMutant(
         "markers of a coordinator that moved are believed",
         believe_coordinators_that_moved,
-        caught_by=6,
-        seeds=400,
+        caught_by=110,
+        seeds=200,
     ),
     ClusterMutant(
-        "a take-over waits for no leader", answer_take_overs_at_once, caught_by=390, seeds=400
+        "a take-over waits for no leader", answer_take_overs_at_once, caught_by=161, seeds=200
     ),
     ClusterMutant(
         "a former owner of a transaction still writes",
         vouch_for_former_owners,
-        caught_by=46,
-        seeds=400,
+        caught_by=30,
+        seeds=200,
     ),
 )

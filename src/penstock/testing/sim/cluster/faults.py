@@ -251,6 +251,7 @@ class ClusterFaults:
     def _stop_all(self, nodes: list[SimNode], stopped: Callable[[], None]) -> None:
         """Stop nodes in this order; then call `stopped`, and start them in another order."""
         waiting = list(nodes)
+        ending: list[tuple[SimNode, object]] = []  # and which life of the node
         self._kept_down = {node.node_id: None for node in nodes}
 
         def stop_next() -> None:
@@ -258,13 +259,16 @@ class ClusterFaults:
                 node = waiting.pop(0)
                 if not node.is_over:
                     self._run.tell(f"node {node.node_id} stops")
+                    ending.append((node, node.node))
                     node.stop()
                 self._after(STOP_GAP_MS, stop_next)
             else:
                 look()
 
         def look() -> None:
-            if not self._are_over and not all(each.is_over for each in nodes):
+            # A broker that stops waits for a controller: its stop may end after all faults.
+            lives = any(not node.is_over and node.node is life for node, life in ending)
+            if lives or (not self._are_over and not all(each.is_over for each in nodes)):
                 self._run.later(LOOK_MS, look)
                 return
             self._kept_down.clear()
