@@ -1,4 +1,4 @@
-"""Listeners with TLS: who connects, under which name, and what a node says of everybody else."""
+"""Listeners with TLS: which peers connect, under which name, and what a node says of the others."""
 
 import logging
 import socket

@@ -27,7 +27,6 @@ from penstock.world import Clock, Timers
 METERS_MIN = 1_000  # more of them are looked through for idle ones
 PERCENT_PER_MS = 0.1  # a whole second of the loop is 100 %
 
-
 # WriteTxnMarkers, the requests of controllers and brokers to controllers, RevokeProducer
 _NODE_APIS = frozenset((27, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 10_000))
 _FETCH, _EPOCHS, _TXN_PARTITIONS, _TXN_BATCHES_FROM = 1, 23, 24, 4
@@ -144,7 +143,7 @@ class Throttle:
         size, connection.produced_bytes = connection.produced_bytes, 0
         now_ms = self._now_ms()
         if connection.throttled_until_ms <= now_ms:
-            connection.throttled_until_ms = 0.0  # the fast path again, unless it is too much
+            connection.throttled_until_ms = 0.0  # its answers name no wait any more
         self._count(connection, self._of(connection).produce, size)
         if self.limits_requests:
             self.requested(connection, now_ms - connection.active_at_ms)

@@ -18,7 +18,7 @@ from penstock.config.key import (
 
 KEYS: tuple[Key, ...] = (
     read_only("allow.everyone.if.no.acl.found", BOOLEAN, False).now(
-        "Allows everybody everything on resources that no access control list is about. Needs an "
+        "Allows every caller everything on resources without an access control list. Needs an "
         "authorizer."
     ),
     read_only("audit.grants", BOOLEAN, False).now(

@@ -8,23 +8,32 @@ from penstock.controller.image import Image
 from penstock.controller.settings import RECORDS_PER_REQUEST_MAX
 from penstock.effects import Outcome
 from penstock.errors import InvalidRequest, KafkaError, PolicyViolation, UnsupportedVersion
+from penstock.security.quotas.quota_table import (
+    CLIENT_ID,
+    CONNECTION,
+    FETCH,
+    IP,
+    MUTATION,
+    PRODUCE,
+    REQUEST,
+    USER,
+)
 from penstock.wire.messages import k48_describe_client_quotas as k48
 from penstock.wire.messages import k49_alter_client_quotas as k49
 from penstock.wire.records.metadata import ClientQuotaRecord
 from penstock.wire.structures import EntityData
 
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES = (USER, CLIENT_ID, IP)
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 FRACTION_MAX = 1e-6
 # The largest value of each key; None for keys that take fractions.
 OF_CLIENTS: Mapping[str, int | None] = {
-    "producer_byte_rate": LONG_MAX,
-    "consumer_byte_rate": LONG_MAX,
-    "request_percentage": None,
-    "controller_mutation_rate": None,
+    PRODUCE: LONG_MAX,
+    FETCH: LONG_MAX,
+    REQUEST: None,
+    MUTATION: None,
 }
-OF_ADDRESSES: Mapping[str, int | None] = {"connection_creation_rate": INT_MAX}
+OF_ADDRESSES: Mapping[str, int | None] = {CONNECTION: INT_MAX}
 EXACT, DEFAULT, ANY = 0, 1, 2  # how a name matches
 
 Entity = tuple[tuple[str, str | None], ...]  # type and name of each part; None is the default
